@@ -1,0 +1,1 @@
+"""Judgement over records: statistics, reports, the gate, and the quality control of tasks."""

@@ -1,0 +1,1 @@
+"""Harbor-format tasks: reading, checking, digesting, and finding them."""

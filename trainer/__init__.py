@@ -1,0 +1,1 @@
+"""Training on exported trajectories; reads the public record format only."""
