@@ -117,9 +117,8 @@ def _renamed(task: Task | BrokenTask) -> Task | BrokenTask:
     if isinstance(task, BrokenTask):
         return replace(task, name=name)
     message = f"another task of the dataset is also called {task.name!r}; here it is {name!r}"
-    return replace(
-        task, name=name, findings=(*task.findings, Finding(path="task.toml", key="task.name", message=message))
-    )
+    finding = Finding(path="task.toml", key="task.name", message=message)
+    return replace(task, name=name, findings=(*task.findings, finding))
 
 
 def _nothing_left(

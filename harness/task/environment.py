@@ -106,9 +106,7 @@ def _refuse_unsupported(table: EnvironmentTable, place: str, folder: Path) -> No
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if COMPOSE.fullmatch(path.name):
-                raise TaskUnsupported(
-                    f"{folder.name}/{path.name} describes several services; one container is all there is"
-                )
+                raise TaskUnsupported(f"{folder.name}/{path.name} describes services; a sandbox here is one container")
 
 
 def _one_size(in_mb: float | None, spelt: float | None, place: str) -> int | None:

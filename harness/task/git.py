@@ -35,6 +35,11 @@ class GitReference:
     path: str
     login: str | None = field(default=None, repr=False)
 
+    @property
+    def name(self) -> str:
+        """The repository's own name, which a task at its root takes over."""
+        return self.url.rstrip("/").rpartition("/")[2].removesuffix(".git") or "repository"
+
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
@@ -77,7 +82,7 @@ def fetch(reference: GitReference, deadline_sec: float = DEADLINE_SEC) -> Checko
     commit = reference.revision if reference.revision and COMMIT.fullmatch(reference.revision) else None
     if commit is None or not (cache / commit).is_dir():
         commit = _fetch_into(cache, reference, deadline_sec)
-    root = (cache / commit).resolve()
+    root = (cache / commit / reference.name).resolve()
     folder = (root / reference.path).resolve()
     if not folder.is_relative_to(root) or not folder.is_dir():
         raise UsageError(f"{reference.url} has no folder {reference.path!r} at {commit[:12]}")
@@ -88,16 +93,18 @@ def fetch(reference: GitReference, deadline_sec: float = DEADLINE_SEC) -> Checko
 def _fetch_into(cache: Path, reference: GitReference, deadline_sec: float) -> str:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as temporary:
-        work = Path(temporary) / "tree"
+        tree = Path(temporary) / "tree"
+        work = tree / reference.name
+        work.mkdir(parents=True)
         git = _Git(work, reference, deadline_sec)
-        git.run("init", "--quiet", "--template=", str(work))
+        git.run("init", "--quiet", "--template=")
         what = reference.revision or "HEAD"
         git.run("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", reference.url, what)
         commit = git.run("rev-parse", "FETCH_HEAD^{commit}").strip()
         git.run("checkout", "--quiet", "--detach", commit)
         shutil.rmtree(work / ".git")
         try:
-            work.rename(cache / commit)
+            tree.rename(cache / commit)
         except OSError:
             if not (cache / commit).is_dir():  # otherwise someone else was faster with the same commit
                 raise
@@ -111,7 +118,7 @@ class _Git:
     deadline_sec: float
 
     def run(self, *arguments: str) -> str:
-        command = ["git", "-C", str(self.work.parent if arguments[0] == "init" else self.work), *arguments]
+        command = ["git", "-C", str(self.work), *arguments]
         try:
             process = subprocess.Popen(  # noqa: S603 - a fixed program; its arguments were checked when parsed
                 command,

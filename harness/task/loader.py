@@ -85,7 +85,7 @@ def _reward_range(config: TaskConfig) -> tuple[float, float]:
     if len(numbers) != 2 or not isinstance(declared, list) or len(declared) != 2:
         raise TaskInvalid("reward_range must be two finite numbers: [lowest, highest]")
     low, high = float(numbers[0]), float(numbers[1])
-    if not low <= 0.0 <= 1.0 <= high:
+    if low > 0.0 or high < 1.0:
         raise TaskInvalid(f"reward_range [{low:g}, {high:g}] must contain 0 and 1")
     return (low, high)
 

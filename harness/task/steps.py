@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from backends.spec import NetworkMode
 from harness.errors import TaskInvalid, TaskUnsupported
@@ -14,8 +13,6 @@ from harness.task.instruction import strip_canary
 from harness.task.model import Artifact, Environment, Step
 from harness.task.tree import read_text
 from harness.task.verification import verifier_sandbox
-
-T = TypeVar("T")
 
 DEFAULT_AGENT_SEC = 3600.0
 DEFAULT_VERIFIER_SEC = 600.0
@@ -35,20 +32,13 @@ def build_steps(config: TaskConfig, root: Path) -> tuple[Environment, tuple[Step
         folder=root / "environment",
         network=agent_network,
     )
-    steps = [_step(config, table, root, environment) for table in config.steps or [None]]
-    loose = root / "environment"
-    if (
-        environment.image is not None
-        and not (loose / "Dockerfile").exists()
-        and loose.is_dir()
-        and any(loose.iterdir())
-    ):
-        if steps[0].files_dir is not None:
-            raise TaskUnsupported(
-                "environment/ holds loose files and the first step has a workdir/: keep one of the two"
-            )
-        steps[0] = replace(steps[0], files_dir=loose)
-    return environment, tuple(steps)
+    tables: list[StepTable] | list[None] = config.steps or [None]
+    first, *later = [_step(config, table, root, environment) for table in tables]
+    if environment.image is not None and _has_loose_files(root / "environment"):
+        if first.files_dir is not None:
+            raise TaskUnsupported("environment/ has loose files and the first step a workdir/: keep one of the two")
+        first = replace(first, files_dir=root / "environment")
+    return environment, (first, *later)
 
 
 def _step(config: TaskConfig, table: StepTable | None, root: Path, environment: Environment) -> Step:
@@ -77,9 +67,9 @@ def _step(config: TaskConfig, table: StepTable | None, root: Path, environment: 
         files_dir=folder / "workdir" if table is not None and (folder / "workdir").is_dir() else None,
         solution_env=config.solution.env,
         agent_timeout=limit_of(_first(agent.timeout_sec, config.agent.timeout_sec), DEFAULT_AGENT_SEC),
-        agent_user=_user(_first(agent.user, config.agent.user)),
+        agent_user=_user(agent.user, config.agent.user),
         verifier_timeout=limit_of(_first(verifier.timeout_sec, config.verifier.timeout_sec), DEFAULT_VERIFIER_SEC),
-        verifier_user=_user(_first(verifier.user, config.verifier.user)),
+        verifier_user=_user(verifier.user, config.verifier.user),
         verifier_env={**config.verifier.env, **verifier.env},
         verifier_environment=None
         if own is None
@@ -102,6 +92,11 @@ def _agreed(networks: list[NetworkMode], place: str) -> NetworkMode:
     if len(set(networks)) > 1:
         raise TaskUnsupported(f"{place} changes the network of a running sandbox, which cannot be done here")
     return networks[0]
+
+
+def _has_loose_files(folder: Path) -> bool:
+    """Whether files next to a ready image wait to be copied into its workdir."""
+    return folder.is_dir() and not (folder / "Dockerfile").exists() and any(folder.iterdir())
 
 
 def _tests(root: Path, folder: Path) -> tuple[Path, ...]:
@@ -137,9 +132,10 @@ def _thresholds(table: StepTable | None) -> dict[str, float]:
     return dict(table.min_reward) if isinstance(table.min_reward, dict) else {"reward": table.min_reward}
 
 
-def _user(user: str | int | None) -> str | None:
+def _user(own: str | int | None, inherited: str | int | None) -> str | None:
+    user = own if own is not None else inherited
     return None if user is None else str(user)
 
 
-def _first(*values: T | None) -> T | None:
-    return next((value for value in values if value is not None), None)
+def _first(own: float | None, inherited: float | None) -> float | None:
+    return own if own is not None else inherited

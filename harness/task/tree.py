@@ -47,7 +47,7 @@ def list_tree(root: Path) -> list[Entry]:
                 name = f"{folder}{item.name}"
                 if item.is_symlink():
                     target = _inside(item.path, name, real_root)
-                    entries.append(Entry(name, executable=False, target=os.readlink(item.path)))
+                    entries.append(Entry(name, executable=False, target=str(Path(item.path).readlink())))
                     if os.path.isdir(target):  # noqa: PTH112 - one stat; Path would double the cost of a walk
                         inner.add(_relative(target, real_root))
                         has_folder_links = True
