@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     AGENT_FAILED = "agent_failed"
     """The agent ended by its own fault and there is no reward; it counts as a failure."""
     INFRA_ERROR = "infra_error"
-    """The sandbox, the provider, the model's endpoint or the verifier's plumbing failed; no word on the agent."""
+    """The sandbox, the provider, the model's endpoint or the verifier's plumbing failed: nothing about the agent."""
     TASK_ERROR = "task_error"
     """The task is broken or cannot be honoured here."""
     CANCELLED = "cancelled"

@@ -30,7 +30,7 @@ from harness.records import (
     now,
 )
 from harness.redaction import Redactor
-from harness.task.digest import task_digest
+from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
@@ -164,17 +164,19 @@ class _Trial:
         """What the sandbox is to be; every template is resolved before anything is created."""
         context, task = self.context, self.task
         labels = {OWNER: owner_label(), JOB: context.job_id, TRIAL: self.spec.name}
-        request, secrets = sandbox_spec(
+        request = sandbox_spec(
             task.environment,
             labels=labels,
             ttl_sec=_watchdog_seconds(task, context) + context.limits.margin,
             host_env=context.host_env,
             allow_unsafe=context.allow_unsafe,
         )
+        templates = [task.environment.env]
         for step in task.steps:
-            for templates in (step.verifier_env, step.solution_env):
-                secrets |= resolve_env(templates, context.host_env).secrets
-        self.redact = Redactor(secrets)
+            templates += [step.verifier_env, step.solution_env]
+        self.redact = Redactor(
+            secret for each in templates for secret in resolve_env(each, context.host_env).secrets
+        ).redact
         self.result.limits = {
             "agent_timeout_sec": _limit(context.effective(task.steps[0].agent_timeout, context.agent_timeout)),
             "verifier_timeout_sec": _limit(context.effective(task.steps[0].verifier_timeout)),
@@ -226,6 +228,7 @@ class _Trial:
             redact=self.redact,
         )
         run = AgentRun(
+            task_name=self.task.name,
             step=step,
             sandbox=sandbox,
             trajectory=trajectory,
@@ -289,7 +292,7 @@ class _Trial:
         separate = step.verifier_environment is not None
         self.result.verifier_environment_mode = "separate" if separate else "shared"
         try:
-            if task_digest(self.task.path) != self.task.digest:
+            if folder_digest(self.task.path) != self.task.digest:
                 raise TaskChanged("the task's files changed while the job ran")
             if separate:
                 judgement = await self._judge_apart(sandbox, step, timeout)
@@ -329,7 +332,7 @@ class _Trial:
         self.phase(Phase.COLLECTING, step)
         await self._collect(sandbox, step, empty)
         labels = {OWNER: owner_label(), JOB: self.context.job_id, TRIAL: f"{self.spec.name}.verifier"}
-        request, _ = sandbox_spec(
+        request = sandbox_spec(
             step.verifier_environment,
             labels=labels,
             ttl_sec=2 * timeout + 10 * self.context.limits.helper,
