@@ -19,7 +19,7 @@ TRAINER_READS_HARNESS_IN = {"trainer.samples.source", "trainer.rollout.harness_e
 RANKS = (
     {"errors", "redaction"},
     {"atif", "llm", "task", "failures"},
-    {"records", "proxy", "behaviour", "events"},
+    {"records", "proxy", "behaviour"},
     {"agents", "store"},
     {"trial", "export"},
     {"job", "tracing"},
