@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,12 +41,15 @@ def docker(*arguments: str, check: bool = True) -> str:
 
 @contextmanager
 def container(task: Task) -> Iterator[str]:
-    image = docker("build", "--quiet", str(task.environment.build_dir)).strip()
+    # The label makes the image ours alone, so that removing it takes nobody else's tag along.
+    label = f"--label=harness-test={uuid.uuid4()}"
+    image = docker("build", "--quiet", label, str(task.environment.build_dir)).strip()
     box = docker("run", "--detach", "--rm", "--network=none", image, "sleep", "120").strip()
     try:
         yield box
     finally:
         docker("kill", box, check=False)
+        docker("rmi", "--force", image, check=False)
 
 
 def reward(box: str, tests: tuple[Path, ...]) -> float:
@@ -110,12 +114,23 @@ def test_nothing_and_cheating_earn_0_and_the_solution_earns_1(name: str) -> None
 
 @pytest.mark.docker
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "earned"), [("order-totals", 0.37), ("roman", 0.15)])
+@pytest.mark.parametrize(("name", "earned"), [("order-totals", 0.37), ("roman", 0.1)])
 def test_a_graded_task_gives_part_of_the_reward_for_part_of_the_work(name: str, earned: float) -> None:
     task = TASKS[name]
     with container(task) as box:
         act(box, HALF[name])
         assert reward(box, task.steps[0].tests) == earned
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.case("B13")
+def test_the_right_output_with_the_wrong_exit_status_earns_0() -> None:
+    task = TASKS["fix-slugify"]
+    with container(task) as box:
+        solve(box, task.steps[0].solution_dir)
+        act(box, "echo 'exit 3' >> /app/slugify.sh")
+        assert reward(box, task.steps[0].tests) == 0
 
 
 @pytest.mark.docker
