@@ -177,5 +177,5 @@ def _ids(value: object) -> tuple[int, ...] | None:
 
 
 def _logprobs(content: object) -> tuple[float, ...] | None:
-    values = [_mapping(each).get("logprob") for each in _sequence(content)]
+    values: list[Any] = [_mapping(each).get("logprob") for each in _sequence(content)]
     return tuple(map(float, values)) if values and all(isinstance(each, int | float) for each in values) else None
