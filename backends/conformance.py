@@ -415,7 +415,8 @@ async def links_that_leave_never_cross_the_boundary(sandbox: SandboxBackendProto
         await shell(
             sandbox,
             "mkdir -p out/sub; cd out; echo x >ok; ln -s ok in; ln -s /etc/passwd x; ln -s ../../../../etc d; "
-            "ln -s .. sub/up; ln -s ../.. sub/out; mkfifo fifo; mkdir closed; chmod 500 closed; umask 077; echo s >private",
+            "ln -s .. sub/up; ln -s ../.. sub/out; mkfifo fifo; "
+            "mkdir closed; chmod 500 closed; umask 077; echo s >private",
         )
         dropped = await sandbox.download("out", back)
         names = sorted(path.relative_to(back).as_posix() for path in back.rglob("*"))
