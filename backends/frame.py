@@ -62,7 +62,7 @@ killed() {
     [ -r $f ] && while read -r x y; do [ "$x" = oom_kill ] && k=$y; done <$f
   done
 }
-take() { head -c "$cap" >"$d.$1"; exec wc -c >"$d.$1n"; }
+take() { head -c "$cap" >"$d.$1"; exec wc -c >&3; }
 count() {
   x=0 y=
   if [ -s "$d.$1n" ]; then read -r x <"$d.$1n"; else read -r y x <"/proc/$2/io"; fi
@@ -97,9 +97,9 @@ a=$k
 ) </dev/null >/dev/null &
 w=$!
 trap : USR1
-( take 1 ) <"$d.o" >/dev/null &
+( take 1 ) <"$d.o" >/dev/null 3>"$d.1n" &
 r1=$!
-( take 2 ) <"$d.e" >/dev/null &
+( take 2 ) <"$d.e" >/dev/null 3>"$d.2n" &
 r2=$!
 main() { # a subshell, or dash writes its own word "Killed" into the command's stderr
   ( export PATH="$path" __COOKIE__=$n; exec $sh -c "$cmd" ${sh##*/} ) 2>"$d.e"
