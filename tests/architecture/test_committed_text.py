@@ -22,7 +22,9 @@ AUTHORSHIP = re.compile(
 @pytest.fixture(scope="module")
 def texts(repo: Path) -> dict[Path, str]:
     """Every committed text file."""
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=repo, check=False, capture_output=True, text=True)
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z"], cwd=repo, check=False, capture_output=True, text=True
+    )
     if listing.returncode != 0:
         pytest.skip("not a git checkout")
     found: dict[Path, str] = {}

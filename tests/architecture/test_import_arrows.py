@@ -19,7 +19,7 @@ TRAINER_READS_HARNESS_IN = {"trainer.samples.source", "trainer.rollout.harness_e
 RANKS = (
     {"errors", "redaction"},
     {"atif", "llm", "task", "failures"},
-    {"records", "proxy", "behaviour", "events"},
+    {"records", "proxy", "behaviour"},
     {"agents", "store"},
     {"trial", "export"},
     {"job", "tracing"},
@@ -89,3 +89,26 @@ def test_parts_of_harness_form_no_cycle(arrows: list[tuple[str, str]]) -> None:
 def test_modules_are_named_after_what_they_own(modules: list[Any]) -> None:
     wrong = [module.name for module in modules if BANNED_NAMES & {part.strip("_") for part in module.name.split(".")}]
     assert not wrong, f"name these after what they own: {wrong}"
+
+
+HEAVY_PACKAGES_LIVE_IN = {
+    "torch": "trainer",
+    "scipy": "evals.stats",
+    "docker": "backends.docker",
+    "aiodocker": "backends.docker",
+    "modal": "backends.modal",
+    "daytona": "backends.daytona",
+    "e2b": "backends.e2b",
+    "openai": "harness.llm",
+    "langsmith": "harness.tracing",
+}
+
+
+def test_heavy_packages_stay_with_their_owner(modules: list[Any]) -> None:
+    wrong = [
+        f"{module.name} imports {target}"
+        for module in modules
+        for target in module.imports()
+        if (owner := HEAVY_PACKAGES_LIVE_IN.get(_top(target))) and not f"{module.name}.".startswith(f"{owner}.")
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -130,8 +130,7 @@ def test_a_command_may_return_its_exit_code(site: Path) -> None:
 
 
 def test_a_group_without_a_command_shows_its_own_help(site: Path) -> None:
-    out, err = (process := start("plug", site=site)).communicate(timeout=30)
-    assert process.returncode == 2
+    out, err = start("plug", site=site).communicate(timeout=30)
     assert "Usage: harness plug" in out
     assert "Say hello." in out
     assert err == ""
