@@ -106,9 +106,7 @@ class ChatModel(Protocol):
     def sampling(self) -> Mapping[str, Any]:
         """The sampling parameters of every call."""
 
-    async def complete(
-        self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
         """Answer. Raises ContextOverflow, and ModelError by subclass once retrying is over."""
 
     async def close(self) -> None:

@@ -93,9 +93,7 @@ class StreamedReply:
 
     def _add_call(self, part: Json, position: int) -> None:
         index = part.get("index")
-        call = self._calls.setdefault(
-            index if index is not None else position, {"id": "", "name": "", "arguments": ""}
-        )
+        call = self._calls.setdefault(index if index is not None else position, {"id": "", "name": "", "arguments": ""})
         function = _mapping(part.get("function"))
         call["id"] = call["id"] or str(part.get("id") or "")
         call["name"] += str(function.get("name") or "")
@@ -144,7 +142,11 @@ def _calls(raw: Sequence[Any]) -> tuple[ToolRequest, ...]:
             ToolRequest(
                 id=call_id,
                 name=_text(function.get("name")),
-                arguments=arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments),
+                arguments=arguments
+                if isinstance(arguments, str)
+                else ""
+                if arguments is None
+                else json.dumps(arguments),
             )
         )
     return tuple(calls)
@@ -175,5 +177,5 @@ def _ids(value: object) -> tuple[int, ...] | None:
 
 
 def _logprobs(content: object) -> tuple[float, ...] | None:
-    values = [_mapping(each).get("logprob") for each in _sequence(content)]
+    values: list[Any] = [_mapping(each).get("logprob") for each in _sequence(content)]
     return tuple(map(float, values)) if values and all(isinstance(each, int | float) for each in values) else None
