@@ -147,14 +147,15 @@ async def grep(
     )
     script = (
         f'[ -e "$f" ] || exec ls -d "$f"\n'
-        f"grep -E -e {quoted} </dev/null; [ $? -le 1 ] || exit 3\n"
+        f"e=$(grep -E -e {quoted} </dev/null 2>&1); [ -z \"$e\" ] || {{ echo \"$e\" >&2; exit 3; }}\n"
         f'find -H "$f" -type f {name} -exec sh -c {shlex.quote(batch)} {token} {quoted} {{}} + 2>/dev/null '
         f"| head -c {MAX_LISTING_BYTES}"
     )
     response = await _run(execute, script, path, max_output=MAX_LISTING_BYTES, accept=(0, 3))
     if response.exit_code == 3:
         raise ValueError(f"bad pattern {pattern!r}: {_last_line(response)}")
-    return list(_matches(response.stdout, token.encode()))[:max_matches]
+    found = _matches(response.stdout, token.encode())
+    return sorted(found, key=lambda match: (match.path, match.line))[:max_matches]
 
 
 def glob_regex(pattern: str) -> str:
@@ -218,9 +219,9 @@ def _raise(response: ExecuteResponse, path: str) -> NoReturn:
     line = _last_line(response)
     for text, error in _ERRNO_TEXT.items():
         if line.endswith(text):
-            raise error(f"{path}: {text.lower()}")
-    # dash has its own words where a directory of the path is missing
-    if line.endswith(("Directory nonexistent", "No such file")):
+            raise error(f"{path}: {'not a directory' if error is NotADirectoryError else text.lower()}")
+    # shells have their own words where a directory of the path is missing
+    if line.endswith(("Directory nonexistent", "nonexistent directory", "No such file")):
         raise FileNotFoundError(f"{path}: no such file or directory")
     if line.endswith(_FULL_TEXT):
         raise SandboxDiskFull(f"{path}: no space left in the sandbox", operation="files")
