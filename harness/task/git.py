@@ -60,7 +60,7 @@ def parse_git_reference(reference: str) -> GitReference:
     place, separator, revision = parts.path.rpartition("@")
     if not separator:
         place, revision = parts.path, ""
-    if parts.scheme not in SCHEMES or not place.strip("/") or (not host and parts.scheme != "file"):
+    if parts.scheme not in SCHEMES or not place.strip("/.") or ".." in place.split("/") or (not host and parts.scheme != "file"):
         raise UsageError("a git dataset is written git+https://host/repo.git@revision#path")
     if revision.startswith("-") or not re.fullmatch(r"[\w./+-]*", revision) or (separator and not revision):
         raise UsageError(f"{revision[:80]!r} cannot be a git revision")
@@ -159,12 +159,11 @@ def _environment(reference: GitReference) -> dict[str, str]:
         "core.protectNTFS": "true",
         "credential.helper": "",
         "submodule.recurse": "false",
-        "transfer.fsckObjects": "true",
     }
     if reference.login is not None:
         login = base64.b64encode(reference.login.encode()).decode()
         settings[f"http.{reference.url}.extraHeader"] = f"Authorization: Basic {login}"
-    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key.startswith("GIT_SSL_")}
     env |= {
         "GIT_ALLOW_PROTOCOL": ":".join(SCHEMES),
         "GIT_CONFIG_GLOBAL": os.devnull,
