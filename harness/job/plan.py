@@ -35,7 +35,9 @@ def plan(tasks: Sequence[Task | BrokenTask], n_attempts: int) -> list[TrialSpec]
     ]
 
 
-def owed(planned: Sequence[TrialSpec], executions: Iterable[Execution], *, keep_errors: bool = False) -> list[TrialSpec]:
+def owed(
+    planned: Sequence[TrialSpec], executions: Iterable[Execution], *, keep_errors: bool = False
+) -> list[TrialSpec]:
     """The planned attempts without a final outcome, each with a retry number that no folder has yet.
 
     `keep_errors` also leaves alone what ended with an infrastructure error.

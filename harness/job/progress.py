@@ -80,9 +80,7 @@ def summary_document(summary: JobSummary) -> dict[str, Any]:
         "pass_mark": summary.pass_mark,
         "overall": _rate(summary),
         "categories": {category: _rate(summary, category) for category in summary.categories()},
-        "failures": [
-            {"category": category, "tag": tag, "count": count} for category, tag, count in summary.failures()
-        ],
+        "failures": [{"category": category, "tag": tag, "count": count} for category, tag, count in summary.failures()],
         "infra_rate": summary.infra_rate,
         "tokens": {"input": summary.spent["in"], "cached": summary.spent["cached"], "output": summary.spent["out"]},
         "cost_usd": summary.spent["cost"],

@@ -1,4 +1,4 @@
-"""Bringing back what the sandbox leaves: logs and artifacts, all of it hostile, none of it able to replace our files."""
+"""Bringing back what the sandbox leaves: logs and artifacts, all of it hostile, none of it replacing a file of ours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ async def collect(
         except (FileNotFoundError, NotADirectoryError):
             dropped.append(f"{LOGS} (missing)")
         dropped += _adopt(logs / "agent", paths.agent(step), reserved=_RESERVED)
-        dropped += _adopt(logs / "verifier", paths.verifier(step), reserved={"reward.txt", "reward.json", "status.json"})
+        dropped += _adopt(
+            logs / "verifier", paths.verifier(step), reserved={"reward.txt", "reward.json", "status.json"}
+        )
         dropped += _adopt(logs / "artifacts", paths.artifacts(step) / "logs" / "artifacts", reserved=set())
     for name, content in verdict.items():
         paths.verifier(step).mkdir(parents=True, exist_ok=True)

@@ -35,11 +35,11 @@ _STOP_EXCEPTIONS = {
 def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
     """The record at the start of an execution: everything that is known before anything ran."""
     agent, task = context.agent, spec.task
+    full = task if isinstance(task, Task) else None
     model = None
     if agent.model_name:
         provider, _, name = agent.model_name.rpartition("/")
         model = ModelInfo(name=name, provider=provider or None)
-    full = isinstance(task, Task)
     return TrialResult(
         id=str(uuid.uuid4()),
         task_name=task.name,
@@ -51,8 +51,8 @@ def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
         config=trial_config(spec, context),
         agent_info=AgentInfo(name=agent.name, version=agent.version, model_info=model),
         started_at=now(),
-        categories=list(task.categories) if full else [],
-        difficulty=task.difficulty if full else None,
+        categories=list(full.categories) if full else [],
+        difficulty=full.difficulty if full else None,
         attempt=spec.attempt,
         retry=spec.retry,
         seed=spec.seed(context.seed),

@@ -64,7 +64,9 @@ def _check_status(raw: bytes) -> None:
     if not isinstance(status, dict):
         raise RewardInvalid("status.json is not an object")
     if status.get("status") == "infra":
-        raise VerifierUnavailable(f"the verifier could not grade: {_shown(str(status.get('reason') or 'no reason given'))}")
+        raise VerifierUnavailable(
+            f"the verifier could not grade: {_shown(str(status.get('reason') or 'no reason given'))}"
+        )
 
 
 def _from_text(raw: bytes, allowed: tuple[float, float]) -> Reward:

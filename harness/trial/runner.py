@@ -176,7 +176,7 @@ class _Trial:
             templates += [step.verifier_env, step.solution_env]
         self.redact = Redactor(
             secret for each in templates for secret in resolve_env(each, context.host_env).secrets
-        ).redact
+        )
         self.result.limits = {
             "agent_timeout_sec": _limit(context.effective(task.steps[0].agent_timeout, context.agent_timeout)),
             "verifier_timeout_sec": _limit(context.effective(task.steps[0].verifier_timeout)),
@@ -346,12 +346,16 @@ class _Trial:
                 source = kept / artifact.destination
                 if source.exists():
                     await self._helper(
-                        verifier_box.upload(source, artifact.source), "handing over artifacts", self.context.limits.helper
+                        verifier_box.upload(source, artifact.source),
+                        "handing over artifacts",
+                        self.context.limits.helper,
                     )
             convention = kept / "logs" / "artifacts"
             if convention.is_dir():
                 await self._helper(
-                    verifier_box.upload(convention, "/logs/artifacts"), "handing over artifacts", self.context.limits.helper
+                    verifier_box.upload(convention, "/logs/artifacts"),
+                    "handing over artifacts",
+                    self.context.limits.helper,
                 )
             self.phase(Phase.VERIFYING, step)
             judgement = await self._verify(verifier_box, step, timeout)
@@ -409,7 +413,7 @@ class _Trial:
             self.result.verification = record.verification
 
     def _without_reward(self, judgement: Judgement, agent: Verdict | None, detail: str) -> None:
-        """No reward: the agent's own early end explains it, where there was one and nothing to grade; else the verifier."""
+        """Why there is no reward: the agent's own early end where there was nothing to grade, else the verifier."""
         error = judgement.error
         assert error is not None
         verdict = verdict_of(error)

@@ -78,7 +78,9 @@ async def _verify_once(
     with tempfile.TemporaryDirectory(prefix="harness-tests-") as staged:
         await sandbox.upload(_stage_tests(step, Path(staged)), TESTS)
     if step.verifier_user is not None:
-        await _as_root(sandbox, f"chmod -R a+rX {TESTS}; chmod a+x {TESTS}/test.sh", root, helper_timeout, "open /tests")
+        await _as_root(
+            sandbox, f"chmod -R a+rX {TESTS}; chmod a+x {TESTS}/test.sh", root, helper_timeout, "open /tests"
+        )
     nonce = secrets.token_hex(8)
     response = await sandbox.execute(
         _run_script(nonce, sandbox.workdir),
