@@ -64,7 +64,7 @@ class AgentInfo(_Record):
 
 
 class AgentUsage(_Record):
-    """Tokens and cost as reported; `incomplete` when some call reported none, `unpriced_calls` when no price is known."""
+    """Tokens and cost as reported; `incomplete` when some call told none, `unpriced_calls` where no price is known."""
 
     n_input_tokens: int | None = None
     n_cache_tokens: int | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.atif import strict
+from harness import strict_json
 from harness.atif.model import Trajectory
 from harness.atif.usage import Usage
 from harness.errors import UsageError
@@ -24,7 +24,7 @@ def load_trajectory(path: Path) -> Trajectory:
 def parse_trajectory(text: str | bytes, *, where: str = "trajectory") -> Trajectory:
     """The trajectory in a document. Raises TrajectoryInvalid with one line that says what is wrong and where."""
     try:
-        return Trajectory.model_validate(strict.loads(text))
+        return Trajectory.model_validate(strict_json.loads(text))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])

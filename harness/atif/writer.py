@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.atif import strict
+from harness import strict_json
 from harness.atif.document import GrowingDocument
 from harness.atif.model import WRITTEN_VERSION, AgentInfo, FinalMetrics, Metrics, Step, ToolCall
 from harness.atif.usage import Usage
@@ -151,7 +151,7 @@ class TrajectoryWriter:
                 self._add_result(call.tool_call_id, INTERRUPTED, {"interrupted": True})
 
     def _clean(self, fields: dict[str, Any]) -> dict[str, Any]:
-        cleaned, notes = strict.clean(fields, self._redact)
+        cleaned, notes = strict_json.clean(fields, self._redact)
         if notes:
             cleaned["extra"] = {**(cleaned.get("extra") or {}), "not_finite": notes}
         return dict(cleaned)
@@ -164,7 +164,7 @@ class TrajectoryWriter:
     def _save(self) -> None:
         step = self._require_step()
         self.usage = self._settled.plus(step)
-        body = strict.dumps(step.model_dump(exclude_none=True)).encode()
+        body = strict_json.dumps(step.model_dump(exclude_none=True)).encode()
         self._document.update(self._head(), body, self._tail())
 
     def _head(self) -> bytes:
@@ -173,8 +173,8 @@ class TrajectoryWriter:
             "session_id": self._session_id,
             "agent": self._agent.model_dump(exclude_none=True),
         }
-        cleaned, _ = strict.clean(head, self._redact)
-        return strict.dumps(cleaned).removesuffix("}").encode() + b',"steps":[\n'
+        cleaned, _ = strict_json.clean(head, self._redact)
+        return strict_json.dumps(cleaned).removesuffix("}").encode() + b',"steps":[\n'
 
     def _tail(self) -> bytes:
         usage = self.usage
@@ -191,4 +191,4 @@ class TrajectoryWriter:
                 "tool_calls": self.tool_calls,
             },
         )
-        return b'\n],"final_metrics":' + strict.dumps(totals.model_dump(exclude_none=True)).encode() + b"}\n"
+        return b'\n],"final_metrics":' + strict_json.dumps(totals.model_dump(exclude_none=True)).encode() + b"}\n"

@@ -219,7 +219,10 @@ class LiveDisplay:
         for name, row in slowest[:_SHOWN_TRIALS]:
             phase = row.phase.value + (f" {plain(row.step)}" if row.step else "")
             table.add_row(
-                Text(plain(name), style="cyan"), Text(phase), f"{duration(now - row.phase_since)}", duration(now - row.since)
+                Text(plain(name), style="cyan"),
+                Text(phase),
+                f"{duration(now - row.phase_since)}",
+                duration(now - row.since),
             )
         if len(slowest) > _SHOWN_TRIALS:
             table.add_row(f"and {len(slowest) - _SHOWN_TRIALS} more", "", "", "")
@@ -246,17 +249,17 @@ def end_table(summary: JobSummary) -> Table:
     for name in ("passed", "n", "rate", "95% interval", "mean reward", "unscored"):
         table.add_column(name, justify="right")
     names: list[str | None] = [*summary.categories(), None]
-    for name in names:
-        rate = summary.rate(name)
+    for category in names:
+        rate = summary.rate(category)
         interval = f"{percent(rate.interval[0])} - {percent(rate.interval[1])}" if rate.interval else "n/a"
         table.add_row(
-            escape(plain(name)) if name else "[bold]all[/bold]",
+            escape(plain(category)) if category else "[bold]all[/bold]",
             str(rate.successes),
             str(rate.n),
             percent(rate.value),
             interval,
             "n/a" if rate.mean_reward is None else f"{rate.mean_reward:.3f}",
             str(rate.total - rate.n),
-            end_section=name is not None and name == names[-2],
+            end_section=category is not None and category == names[-2],
         )
     return table

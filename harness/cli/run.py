@@ -27,20 +27,29 @@ def run(
     exclude: Annotated[
         list[str] | None, typer.Option("--exclude", help="No task whose name fits this glob.", rich_help_panel=_WHAT)
     ] = None,
-    n_tasks: Annotated[int | None, typer.Option("--n-tasks", min=1, help="At most so many.", rich_help_panel=_WHAT)] = None,
+    n_tasks: Annotated[
+        int | None, typer.Option("--n-tasks", min=1, help="At most so many.", rich_help_panel=_WHAT)
+    ] = None,
     shuffle: Annotated[
         bool, typer.Option("--shuffle", help="Draw them at random, by --seed.", rich_help_panel=_WHAT)
     ] = False,
     agent: Annotated[
         str,
-        typer.Option("--agent", "-a", help="A built-in, an [agents.NAME] of harness.toml, or module:Class.", rich_help_panel=_WHAT),
+        typer.Option(
+            "--agent",
+            "-a",
+            help="A built-in, an [agents.NAME] of harness.toml, or module:Class.",
+            rich_help_panel=_WHAT,
+        ),
     ] = "oracle",
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Replaces the agent's model.", rich_help_panel=_WHAT)
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", help="key=value for the agent; the value is TOML or text.", rich_help_panel=_WHAT),
+        typer.Option(
+            "--option", "-o", help="key=value for the agent; the value is TOML or text.", rich_help_panel=_WHAT
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="Use this harness.toml.", rich_help_panel=_WHAT)
@@ -73,14 +82,22 @@ def run(
     ] = None,
     timeout_multiplier: Annotated[
         float,
-        typer.Option("--timeout-multiplier", min=0.001, help="Stretches the tasks' time-outs.", rich_help_panel=_LIMITS),
+        typer.Option(
+            "--timeout-multiplier", min=0.001, help="Stretches the tasks' time-outs.", rich_help_panel=_LIMITS
+        ),
     ] = 1.0,
     pass_mark: Annotated[
         float, typer.Option("--pass-mark", help="The reward from which an attempt passes.", rich_help_panel=_LIMITS)
     ] = 1.0,
     max_infra: Annotated[
         float,
-        typer.Option("--max-infra", min=0, max=1, help="Exit 3 above this share of infrastructure errors.", rich_help_panel=_LIMITS),
+        typer.Option(
+            "--max-infra",
+            min=0,
+            max=1,
+            help="Exit 3 above this share of infrastructure errors.",
+            rich_help_panel=_LIMITS,
+        ),
     ] = 0.05,
     fail_under: Annotated[
         float | None,
@@ -92,8 +109,12 @@ def run(
     name: Annotated[
         str | None, typer.Option("--name", help="The job's folder; by default the time.", rich_help_panel=_OUTPUT)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.", rich_help_panel=_OUTPUT)] = False,
-    plain_lines: Annotated[bool, typer.Option("--plain", help="Lines instead of a live panel.", rich_help_panel=_OUTPUT)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON lines on standard output.", rich_help_panel=_OUTPUT)
+    ] = False,
+    plain_lines: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of a live panel.", rich_help_panel=_OUTPUT)
+    ] = False,
 ) -> int:
     """Run an agent on tasks and record every attempt.
 

@@ -14,7 +14,7 @@ Z95 = 1.959963984540054
 
 
 def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float] | None:
-    """The interval of `successes` out of `n`; None for n = 0, where nothing is known. Raises ValueError for nonsense."""
+    """The interval of `successes` out of `n`; None for n = 0, where nothing is known. ValueError for nonsense."""
     if n == 0:
         return None
     if not (0 <= successes <= n and math.isfinite(n) and z > 0):

@@ -120,7 +120,9 @@ async def resume_job(
     """
     config, lock = load_job(paths)
     if n_attempts is not None and n_attempts < config.n_attempts:
-        raise UsageError(f"the job has {config.n_attempts} attempts per task already; --n-attempts can only add to that")
+        raise UsageError(
+            f"the job has {config.n_attempts} attempts per task already; --n-attempts can only add to that"
+        )
     config = config.model_copy(
         update={
             "n_attempts": n_attempts or config.n_attempts,
@@ -133,8 +135,12 @@ async def resume_job(
             prepared = _prepare(config, lock.job_id)
             differences = lock.differences(prepared.lock)
             if differences:
-                shown = "; ".join(differences[:5]) + (f"; and {len(differences) - 5} more" if len(differences) > 5 else "")
-                raise UsageError(f"{paths.root.name} can not be resumed, what it ran on has changed ({shown}): start a new job")
+                shown = "; ".join(differences[:5]) + (
+                    f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
+                )
+                raise UsageError(
+                    f"{paths.root.name} can not be resumed, what it ran on has changed ({shown}): start a new job"
+                )
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
             remaining = owed(specs, _scan(paths, specs, outcome), keep_errors=keep_errors)
@@ -185,7 +191,9 @@ def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
     try:
         paths.root.mkdir(parents=True)
     except FileExistsError:
-        raise UsageError(f"{paths.root} exists: choose another --name, or finish it with: harness resume {paths.root}") from None
+        raise UsageError(
+            f"{paths.root} exists: choose another --name, or finish it with: harness resume {paths.root}"
+        ) from None
     except OSError as error:
         raise UsageError(f"{paths.root} can not be made: {error.strerror}") from None
     _write_config(paths, prepared.config)
@@ -363,4 +371,3 @@ def _trial_log(paths: JobPaths) -> Emit:
             file.write(f"{now().isoformat(timespec='milliseconds')} {line}\n")
 
     return listen
-

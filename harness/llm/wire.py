@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness import strict_json
 from harness.llm.price import Price
 from harness.llm.protocol import Message, Reply, ToolRequest, ToolSchema
 
@@ -105,14 +106,14 @@ def _reply(body: Json, choice: Json, message: Json, calls: tuple[ToolRequest, ..
     prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     cached = _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     finish = choice.get("finish_reason")
-    refusal = message.get("refusal") or (str(finish) if finish == "content_filter" else None)
+    refusal = _text(message.get("refusal")) or (str(finish) if finish == "content_filter" else None)
     prompt_ids = body.get("prompt_token_ids") or choice.get("prompt_token_ids")
     return Reply(
         content=_text(message.get("content")),
         reasoning=_text(message.get("reasoning_content") or message.get("reasoning")) or None,
         tool_calls=calls,
         finish_reason=str(finish) if finish is not None else None,
-        refusal=str(refusal) if refusal else None,
+        refusal=refusal,
         model=str(body["model"]) if body.get("model") else None,
         prompt_tokens=prompt,
         cached_tokens=cached,
@@ -131,7 +132,7 @@ def _calls(raw: Sequence[Any]) -> tuple[ToolRequest, ...]:
     for position, item in enumerate(raw):
         call = _mapping(item)
         function = _mapping(call.get("function"))
-        call_id = str(call.get("id") or "")
+        call_id = _text(call.get("id"))
         if not call_id or call_id in taken:
             call_id = f"{call_id or 'call'}_{position}"
             while call_id in taken:
@@ -155,7 +156,7 @@ def _calls(raw: Sequence[Any]) -> tuple[ToolRequest, ...]:
 def _text(value: object) -> str:
     """Text, whether it comes as such, as null, or as a list of parts."""
     if isinstance(value, str):
-        return value
+        return strict_json.whole(value)
     return "".join(_text(_mapping(part).get("text")) for part in _sequence(value))
 
 

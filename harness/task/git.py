@@ -60,7 +60,12 @@ def parse_git_reference(reference: str) -> GitReference:
     place, separator, revision = parts.path.rpartition("@")
     if not separator:
         place, revision = parts.path, ""
-    if parts.scheme not in SCHEMES or not place.strip("/.") or ".." in place.split("/") or (not host and parts.scheme != "file"):
+    if (
+        parts.scheme not in SCHEMES
+        or not place.strip("/.")
+        or ".." in place.split("/")
+        or (not host and parts.scheme != "file")
+    ):
         raise UsageError("a git dataset is written git+https://host/repo.git@revision#path")
     if revision.startswith("-") or not re.fullmatch(r"[\w./+-]*", revision) or (separator and not revision):
         raise UsageError(f"{revision[:80]!r} cannot be a git revision")

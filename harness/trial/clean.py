@@ -12,8 +12,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from backends.protocol import SandboxBackendProtocol
 from backends.errors import SandboxError
+from backends.protocol import SandboxBackendProtocol
 from harness.task.model import Task
 
 _MAX_FILES = 400

@@ -174,9 +174,7 @@ class _Trial:
         templates = [task.environment.env]
         for step in task.steps:
             templates += [step.verifier_env, step.solution_env]
-        self.redact = Redactor(
-            secret for each in templates for secret in resolve_env(each, context.host_env).secrets
-        )
+        self.redact = Redactor(secret for each in templates for secret in resolve_env(each, context.host_env).secrets)
         self.result.limits = {
             "agent_timeout_sec": _limit(context.effective(task.steps[0].agent_timeout, context.agent_timeout)),
             "verifier_timeout_sec": _limit(context.effective(task.steps[0].verifier_timeout)),

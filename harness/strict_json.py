@@ -36,6 +36,15 @@ def clean(value: Any, text: Callable[[str], str] | None = None) -> tuple[Any, No
     return _clean(value, "", text, notes), notes
 
 
+def whole(value: str) -> str:
+    """`value` with every pair of surrogates joined, and every lone one replaced by U+FFFD."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
 def _clean(value: Any, path: str, text: Callable[[str], str] | None, notes: Notes) -> Any:
     match value:
         case None | bool() | int():
@@ -66,16 +75,7 @@ def _clean(value: Any, path: str, text: Callable[[str], str] | None, notes: Note
 
 
 def _string(value: str, text: Callable[[str], str] | None) -> str:
-    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _has_surrogate(value) else value
-    return text(whole) if text else whole
-
-
-def _has_surrogate(value: str) -> bool:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
+    return text(whole(value)) if text else whole(value)
 
 
 def _no_constant(name: str) -> NoReturn:
