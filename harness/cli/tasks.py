@@ -20,6 +20,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 @app.command("list")
 def list_tasks(
     dataset: Annotated[str, typer.Argument(help="A bundled suite, a folder, or git+URL@revision#path.")],
+    *,
     include: Annotated[Globs | None, typer.Option(help="Keep names that match this glob (repeatable).")] = None,
     exclude: Annotated[Globs | None, typer.Option(help="Leave out names that match this glob (repeatable).")] = None,
     n: Annotated[int | None, typer.Option("-n", help="How many, after the filters.")] = None,
