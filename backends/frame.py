@@ -47,12 +47,12 @@ _SCRIPT = (
     _SWEEP
     + """
 n=$1 cap=$2 limit=$3 script=$4 input=$5
-cmd=$HX_CMD cwd=$HX_CWD path=${PATH-} d=$HX_DIR
-unset HX_RUN HX_CMD HX_CWD HX_DIR HX_ID
+cmd=$HX_CMD cwd=$HX_CWD path=${PATH-} d=$HX_DIR mark=$HX_MARK
+unset HX_RUN HX_CMD HX_CWD HX_DIR HX_MARK
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin${path:+:$path}
 [ -w "$d" ] || d=/tmp
 d=$d/$n
-echo "$n"
+echo "$mark"
 mkfifo -m 600 "$d.o" "$d.e" || exit 1
 exec 2>/dev/null
 
@@ -70,9 +70,9 @@ count() {
 finish() {
   t=0
   [ -e "$d.t" ] && t=1
-  printf %s "$n" >"$d.s"
+  printf %s "$mark" >"$d.s"
   cat "$d.1" "$d.s" "$d.2"
-  echo "$n $1 $t $a $b $2 $3"
+  echo "$mark $1 $t $a $b $2 $3"
   exec rm -f "$d".*
 }
 
@@ -155,8 +155,9 @@ class Request:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     stdin: bytes = b""
-    nonce: str
-    max_output: int
+    nonce: str = ""
+    mark: str = ""
+    max_output: int = 0
     limit: int
 
 
@@ -168,8 +169,12 @@ def request(
     max_output: int,
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
+    stdin_size: int | None = None,
 ) -> Request:
-    """Frame one command. Raises ValueError for what no process can be given (a NUL, an impossible name)."""
+    """Frame one command. `stdin_size` announces a stdin that the backend streams itself.
+
+    Raises ValueError for what no process can be given (a NUL, an impossible name).
+    """
     for name, value in (env or {}).items():
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(f"not an environment variable: {name!r}")
@@ -178,8 +183,9 @@ def request(
     script = command.encode("utf-8", "surrogateescape")
     inline = len(script) <= INLINE_BYTES
     nonce = secrets.token_hex(16)
+    mark = f"{nonce}.{secrets.token_hex(8)}"  # what the command sees of itself (its cookie) is no frame's mark
     kept = max_output + _CHARACTER
-    sizes = ("0" if inline else str(len(script)), str(len(stdin or b"")))
+    sizes = ("0" if inline else str(len(script)), str(len(stdin or b"") if stdin_size is None else stdin_size))
     return Request(
         argv=("sh", "-c", 'eval "$HX_RUN"', "harness", nonce, str(kept), f"{timeout:.3f}", *sizes),
         env={
@@ -188,10 +194,11 @@ def request(
             "HX_CMD": command if inline else "",
             "HX_CWD": cwd,
             "HX_DIR": DIRECTORY,
-            "HX_ID": nonce,
+            "HX_MARK": mark,
         },
         stdin=(b"" if inline else script) + (stdin or b""),
         nonce=nonce,
+        mark=mark,
         max_output=max_output,
         limit=2 * kept + 4096,
     )
@@ -207,19 +214,18 @@ def sweep(nonce: str, *, wrapper: bool) -> Request:
         argv=("sh", "-c", 'eval "$HX_RUN"', "harness", pattern, nonce),
         env={"HX_RUN": _KILL, "HX_DIR": DIRECTORY},
         nonce=nonce,
-        max_output=0,
         limit=1 << 16,
     )
 
 
 def parse(request: Request, reply: bytes, duration_sec: float) -> ExecuteResponse:
     """The result that a reply carries. Raises FrameError when it is not whole."""
-    nonce = request.nonce.encode()
-    head = nonce + b"\n"
+    mark = request.mark.encode()
+    head = mark + b"\n"
     if not reply.startswith(head):
         raise FrameError(_excerpt(reply), began=False)
-    body, _, tail = reply[len(head) :].rpartition(nonce)
-    stdout, between, stderr = body.partition(nonce)
+    body, _, tail = reply[len(head) :].rpartition(mark)
+    stdout, between, stderr = body.partition(mark)
     fields = tail.decode("ascii", "replace").split()
     if not between or len(fields) != 6 or not tail.endswith(b"\n"):
         raise FrameError(_excerpt(reply[len(head) :]), began=True)

@@ -146,7 +146,9 @@ async def _collect(stream: Any, limit: int, container_id: str) -> bytes:
         target += message.data
         if len(reply) > limit:
             raise SandboxError(
-                "the sandbox sent more than the command may return", backend=NAME, operation="execute",
+                "the sandbox sent more than the command may return",
+                backend=NAME,
+                operation="execute",
                 sandbox_id=container_id,
             )
         del complaints[4096:]
