@@ -151,7 +151,7 @@ def _built_in(name: str, kind: str, fields: dict[str, Any], where: str) -> Agent
     except ValidationError as error:
         raise UsageError(f"{where}: {_problem(error, list(schema.model_fields))}") from error
     create = getattr(importlib.import_module(row.module), row.create)
-    return AgentSpec(name=name, type=kind, settings=settings, make=lambda: create(settings, name))  # type: ignore[no-any-return]
+    return AgentSpec(name=name, type=kind, settings=settings, make=lambda: create(settings, name))
 
 
 def _problem(error: ValidationError, known: list[str]) -> str:
