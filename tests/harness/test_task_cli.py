@@ -27,7 +27,7 @@ def test_list_shows_every_task_of_a_suite() -> None:
 
 
 def test_list_as_json_is_json_and_filters_apply() -> None:
-    done = harness("list", "hello", "--include", "*r*", "--exclude", "roman", "-n", "2", "--json")
+    done = harness("list", "hello", "--include", "*r*", "--exclude", "roman", "--n-tasks", "2", "--json")
     rows = json.loads(done.stdout)
     assert [row["name"] for row in rows] == ["hello/backup-repair", "hello/greeting"]
     assert rows[0]["digest"].startswith("sha256:")
@@ -77,8 +77,8 @@ def test_a_tasks_words_neither_style_nor_steer_the_terminal(tmp_path: Path) -> N
         ["show", "hello"],
         ["show", "hello/nope"],
         ["init", "/proc/nowhere", "x"],
-        ["init", ".", "../x"],
-        ["init", ".", "tests"],
+        ["init", "/tmp", "../x"],
+        ["init", "/", "tmp"],
     ],
     ids=" ".join,
 )
@@ -87,6 +87,13 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str]) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: ")
+
+
+def test_folders_whose_names_are_no_text_are_listed_all_the_same(tmp_path: Path) -> None:
+    write_task(tmp_path, "demo").rename(tmp_path / "\udcff\n")
+    for done in (harness("list", str(tmp_path)), harness("list", str(tmp_path), "--json")):
+        assert done.returncode == 0, done.stderr
+        assert "\ufffd\ufffd" in done.stdout
 
 
 def test_showing_a_broken_task_says_why(tmp_path: Path) -> None:
