@@ -34,7 +34,7 @@ def _checked_env(env: dict[str, str]) -> dict[str, str]:
 
 def _size_mb(value: object) -> float:
     text = value if isinstance(value, str) else ""
-    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT])(?:i?B)?\s*", text, re.IGNORECASE | re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT])(?:i?B|i)?\s*", text, re.IGNORECASE | re.ASCII)
     if match is None:
         raise ValueError("must be a size such as '512M' or '2G'")
     return float(match[1]) * {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}[match[2].upper()]

@@ -19,8 +19,11 @@ TASKS = {task.path.name: task for task in load_dataset("hello") if isinstance(ta
 SINGLE = sorted(set(TASKS) - {"ledger"})
 
 CHEAT = r"""
-mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt; echo '{"reward": 1}' > /logs/verifier/reward.json
-for file in greeting.txt answer.txt totals.csv journal.txt ledger.txt total.txt; do ln -sf /tests/test.sh /app/$file; done
+mkdir -p /logs/verifier /tests
+echo 1 > /logs/verifier/reward.txt; echo '{"reward": 1}' > /logs/verifier/reward.json
+for file in greeting.txt answer.txt totals.csv journal.txt ledger.txt total.txt; do
+    ln -sf /tests/test.sh /app/$file
+done
 for file in slugify.sh roman.sh; do
     printf 'echo 1 > /logs/verifier/reward.txt\necho PASSED\nexit 0\n' > /app/$file
 done
@@ -34,7 +37,7 @@ HALF = {
 
 
 def docker(*arguments: str, check: bool = True) -> str:
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["docker", *arguments], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 or not check, done.stderr
     return done.stdout
 
@@ -93,7 +96,7 @@ def test_a_task_is_clean_portable_and_needs_no_network(name: str) -> None:
 
 @pytest.mark.parametrize("script", sorted(path for task in TASKS.values() for path in task.path.rglob("*.sh")), ids=str)
 def test_every_script_is_valid_bash(script: Path) -> None:
-    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
 
 
 @pytest.mark.docker
