@@ -21,6 +21,17 @@ from backends.protocol import Capabilities
 from backends.spec import ExecuteResponse, FileInfo, GrepMatch, NetworkMode, cut_utf8
 
 
+NOTHING = Capabilities(
+    networks=frozenset(NetworkMode),
+    users=False,
+    images=False,
+    dockerfiles="none",
+    memory_limit=False,
+    gpus=False,
+    isolation="none",
+)
+
+
 @dataclass
 class FolderSandbox:
     """The whole protocol over a folder; `calls` names the methods that were used, in order."""
@@ -29,15 +40,7 @@ class FolderSandbox:
     id: str = "folder"
     backend: str = "folder"
     workdir: str = "/"
-    capabilities: Capabilities = Capabilities(
-        networks=frozenset(NetworkMode),
-        users=False,
-        images=False,
-        dockerfiles="none",
-        memory_limit=False,
-        gpus=False,
-        isolation="none",
-    )
+    capabilities: Capabilities = NOTHING
     calls: list[str] = field(default_factory=list)
 
     def _at(self, path: str) -> Path:

@@ -82,12 +82,12 @@ class ModelServer:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while await self._serve(reader, writer):
-                pass
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._serve(reader, writer):
+                    pass
+        finally:
+            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -149,3 +149,4 @@ async def serving(*answers: Answer) -> AsyncIterator[ModelServer]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await server.wait_closed()
+        await asyncio.sleep(0)  # the closed connections are told so in the loop's next round

@@ -16,9 +16,8 @@ _PROBE_TIMEOUT_SEC = 10
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs under /usr need of /etc; nothing that holds a key, a password or an account of the host.
 _ETC = """
-alternatives bash.bashrc ca-certificates ca-certificates.conf debian_version fonts gai.conf inputrc java* ld.so.cache
-ld.so.conf ld.so.conf.d locale.alias localtime mime.types nsswitch.conf os-release perl pki protocols python3* services
-shells skel ssl terminfo timezone vim
+alternatives fonts java* ld.so.cache localtime mime.types nsswitch.conf os-release perl pki protocols python3* services
+ssl terminfo timezone
 """
 
 # Pid 1 waits for a `cat` that ends when the harness does, and so also reaps orphans. Whoever kills that `cat` from

@@ -20,9 +20,11 @@ from backends.spec import ExecuteResponse, cut_utf8
 
 _CHUNK = 1 << 16
 _DISCARD_INTERVAL_SEC = 0.02
-_SWEEPS = 8
-_DEATH_SEC = 2.0
+_SWEEPS = 6
+_DEATH_SEC = 1.0
 _REAP_SEC = 0.5
+_BOMB = 200
+"""Processes of one command beyond which sweeping gives up: it may be forking faster than it is found."""
 _MAX_WAITED = 128
 CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """All that a command inherits. Variables of the caller come through the script, never through argv or this."""
@@ -250,7 +252,8 @@ def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
     for _ in range(_SWEEPS):
         waiting = select.poll()
         victims: set[int] = set()
-        for pidfd in _tagged(first, end, spare):
+        found = 0
+        for found, pidfd in enumerate(_tagged(first, end, spare), 1):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             if len(victims) < _MAX_WAITED:
@@ -258,9 +261,9 @@ def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
                 victims.add(pidfd)
             else:
                 os.close(pidfd)
-        if not victims:
+        if not found:
             return True
-        patience = time.monotonic() + _DEATH_SEC
+        patience = time.monotonic() + (_DEATH_SEC if found <= _BOMB else 0)
         while victims and (wait := patience - time.monotonic()) > 0:
             for pidfd, _event in waiting.poll(wait * 1000):
                 waiting.unregister(pidfd)
@@ -268,6 +271,8 @@ def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
                 os.close(pidfd)
         for pidfd in victims:
             os.close(pidfd)
+        if found > _BOMB:
+            break
     return False
 
 

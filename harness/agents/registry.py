@@ -6,6 +6,7 @@ A built-in's module is imported only when it is asked for. Plugins register unde
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
@@ -174,7 +175,7 @@ def _import(target: str, where: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise UsageError(f"{where}: cannot import {module_name!r}: {error}") from error
     except AttributeError as error:
         raise UsageError(f"{where}: module {module_name!r} has no {attribute!r}") from error
@@ -184,10 +185,11 @@ def _import(target: str, where: str) -> Callable[..., Any]:
 
 
 def _called(name: str, kind: str, factory: Callable[..., Any], fields: dict[str, Any], where: str) -> AgentSpec:
-    try:
-        inspect.signature(factory).bind(**fields)
-    except TypeError as error:
-        raise UsageError(f"{where}: {kind} does not take these options: {error}") from error
+    with contextlib.suppress(ValueError):  # builtins tell no signature
+        try:
+            inspect.signature(factory).bind(**fields)
+        except TypeError as error:
+            raise UsageError(f"{where}: {kind} does not take these options: {error}") from error
 
     def make() -> Agent:
         agent = factory(**fields)

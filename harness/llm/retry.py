@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +28,7 @@ class RetryPolicy:
 
     def wait(self, retry: int, chance: float, asked: float | None) -> float:
         """Seconds before retry number `retry` (from 0); `chance` is in [0, 1), `asked` is the endpoint's own wish."""
-        own = min(self.cap_sec, self.base_sec * 2.0**retry)
+        own = min(self.cap_sec, self.base_sec * 2.0 ** min(retry, 64))
         return max(own, asked or 0.0) + own * self.jitter * chance
 
 
@@ -34,10 +36,9 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds that an answer's headers ask to wait: a number, or an HTTP date; None when they do not say."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
-        try:
-            return max(0.0, float(value) / scale)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            if math.isfinite(seconds := float(value) / scale):
+                return max(0.0, seconds)
     try:
         moment = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:

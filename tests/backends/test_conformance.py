@@ -1,0 +1,47 @@
+"""The conformance suite over every backend that runs here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends import SandboxProvider, SandboxSpec, create_provider
+from backends.conformance import CHECKS, NotApplicable
+from backends.local.namespaces import Isolation, probe, tool
+
+BACKENDS = [
+    pytest.param(("local", {"isolation": "bwrap"}), id="local-bwrap"),
+    pytest.param(("local", {"isolation": "unshare"}), id="local-unshare"),
+    pytest.param(("docker", {}), id="docker", marks=pytest.mark.docker),
+]
+DOCKER_IMAGE = "debian:bookworm-slim"
+
+
+@pytest.fixture(params=BACKENDS)
+async def provider(request: pytest.FixtureRequest) -> AsyncIterator[SandboxProvider]:
+    name, options = request.param
+    isolation = options.get("isolation")
+    if isolation is not None and (tool(isolation) is None or probe().isolation is Isolation.NONE):
+        pytest.skip(f"{isolation} is not usable here")
+    made = create_provider(name, **options)
+    yield made
+    await made.close()
+
+
+def make_spec(name: str, folder: Path, **overrides: Any) -> SandboxSpec:
+    if name == "docker":
+        return SandboxSpec(**{"image": DOCKER_IMAGE, "workdir": "/app", "directories": ("/app",), **overrides})
+    (folder / "Dockerfile").write_text(f"FROM {DOCKER_IMAGE}\nWORKDIR /app\n")
+    return SandboxSpec(**{"build_dir": folder, **overrides})
+
+
+@pytest.mark.parametrize("check", CHECKS)
+async def test_a_backend_keeps_the_contract(check: str, provider: SandboxProvider, tmp_path: Path) -> None:
+    try:
+        await CHECKS[check](provider, functools.partial(make_spec, provider.name, tmp_path))
+    except NotApplicable as reason:
+        pytest.skip(str(reason))
