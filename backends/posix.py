@@ -17,7 +17,6 @@ import secrets
 import shlex
 import stat
 from collections.abc import Awaitable, Callable, Iterator
-from typing import NoReturn
 
 from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout
 from backends.spec import ExecuteResponse, FileInfo, GrepMatch
@@ -200,22 +199,24 @@ async def _run(
     prelude = 'export LC_ALL=C\nfail() { echo "$f: $1" >&2; exit 1; }\n'
     command = f"{prelude}f={shlex.quote(path)}\n{script}"
     response = await execute(command, timeout=FILE_TIMEOUT_SEC, cwd="/", stdin=stdin, max_output=max_output)
-    if response.timed_out:
-        raise SandboxTimeout(f"a file operation on {path} took over {FILE_TIMEOUT_SEC:.0f} s", operation="files")
-    if response.exit_code not in accept:
-        _raise(response, path)
+    check(response, path, accept=accept)
     return response
 
 
 async def _listing(execute: Execute, script: str, path: str) -> bytes:
     """Output of find. What vanished or is unreadable below `path` is left out; `path` itself is not."""
     response = await _run(execute, script, path, max_output=MAX_LISTING_BYTES, accept=(0, 1))
-    if response.exit_code and not response.stdout:
-        _raise(response, path)
+    if not response.stdout:
+        check(response, path)
     return response.stdout
 
 
-def _raise(response: ExecuteResponse, path: str) -> NoReturn:
+def check(response: ExecuteResponse, path: str, *, accept: tuple[int, ...] = (0,)) -> None:
+    """Raise what a failed file operation on `path`, run with LC_ALL=C, stands for."""
+    if response.timed_out:
+        raise SandboxTimeout(f"a file operation on {path} took over {response.duration_sec:.0f} s", operation="files")
+    if response.exit_code in accept:
+        return
     line = _last_line(response)
     for text, error in _ERRNO_TEXT.items():
         if line.endswith(text):

@@ -53,11 +53,15 @@ class ExceptionInfo(_Record):
 
 
 class ModelInfo(_Record):
+    """The model behind an agent, as Harbor names it."""
+
     name: str
     provider: str | None = None
 
 
 class AgentInfo(_Record):
+    """Who acted."""
+
     name: str
     version: str
     model_info: ModelInfo | None = None

@@ -58,6 +58,7 @@ class MemorySandbox:
     workdir: str = "/app"
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    created_at: float = field(default_factory=time.time)
 
     async def execute(
         self,
@@ -192,7 +193,7 @@ class MemoryProvider:
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         return [
-            SandboxInfo(id=each.id, backend="memory", labels=each.spec.labels, created_at=time.time())
+            SandboxInfo(id=each.id, backend="memory", labels=each.spec.labels, created_at=each.created_at)
             for each in self.live.values()
             if (labels or {}).items() <= each.spec.labels.items()
         ]

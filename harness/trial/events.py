@@ -23,12 +23,16 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
+    """A trial got its slot."""
+
     trial_name: str
     task_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
+    """A trial entered a phase; `step` names the step of a task that has several."""
+
     trial_name: str
     phase: Phase
     step: str | None = None
@@ -36,6 +40,8 @@ class PhaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished:
+    """An execution ended, and its record is on disk."""
+
     result: TrialResult
 
 

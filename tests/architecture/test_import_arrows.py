@@ -17,7 +17,7 @@ MAY_IMPORT = {
 TRAINER_READS_HARNESS_IN = {"trainer.samples.source", "trainer.rollout.harness_engine"}
 
 RANKS = (
-    {"errors", "redaction"},
+    {"errors", "redaction", "strict_json"},
     {"atif", "llm", "task", "failures"},
     {"records", "proxy", "behaviour"},
     {"agents", "store"},

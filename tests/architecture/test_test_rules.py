@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "unix:///nonexistent/docker.sock"
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name not in {"CI", "REQUIRE_DOCKER", "PYTEST_ADDOPTS"}
@@ -73,7 +75,6 @@ def test_a_run_without_docker_tests_needs_no_engine(tmp_path: Path, repo: Path) 
     assert "2 passed, 1 deselected" in out
 
 
-@pytest.mark.slow
 def test_a_process_or_a_task_left_behind_fails_the_test_that_left_it(tmp_path: Path, repo: Path) -> None:
     source = (
         "import asyncio, subprocess\n"

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import FunctionAgent, Heard, MemoryProvider, MemorySandbox, idle_agent, make_task, never_answers, succeeds
+
 from backends import errors as sandbox_errors
 from backends.spec import ExecuteResponse, SandboxSpec
-from builders import FunctionAgent, Heard, MemoryProvider, MemorySandbox, idle_agent, make_task, never_answers, succeeds
 from harness.agents.protocol import Agent, AgentResult, AgentRun
 from harness.errors import AgentExited, ModelAuthError, ModelRateLimited, ModelTimeout
 from harness.failures import AgentStop, FailureCategory, Outcome

@@ -1,0 +1,105 @@
+"""The first process of a sandbox's namespace: started, held, and killed with everything in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from backends.errors import SandboxStartError
+from backends.local.process import settle, spawn
+
+_INFO_FD = 3
+_MESSAGE_BYTES = 4096
+
+
+class Init:
+    """Pid 1 of a namespace. It ends when the write end of `lifeline` closes, so at the latest with this process."""
+
+    def __init__(self, pid: int, *, starter: int, lifeline: int) -> None:
+        self.pid = pid
+        self._starter = starter
+        self._lifeline = lifeline
+        self._pidfd = os.pidfd_open(pid)
+        self._killed = False
+
+    def alive(self) -> bool:
+        """Whether the namespace still runs."""
+        if self._killed:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    def kill(self) -> None:
+        """Kill the namespace and wait until everything in it is gone. Idempotent."""
+        if self._killed:
+            return
+        self._killed = True
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        os.waitpid(self._starter, 0)
+        os.close(self._pidfd)
+        os.close(self._lifeline)
+
+
+async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
+    """Start a namespace and wait for its pid 1 to say that it is ready.
+
+    `argv_for` gives the command for the number of the descriptor on which the pid may be told. Raises
+    SandboxStartError with what the tools wrote.
+    """
+    loop = asyncio.get_running_loop()
+    pipes = [os.pipe() for _ in range(4)]
+    (stdin, lifeline), (ready, stdout), (errors, stderr), (info, info_write) = pipes
+    argv = argv_for(_INFO_FD)
+    starter = -1
+    try:
+        try:
+            starter = spawn(argv, stdin, stdout, stderr, info_write)
+        finally:
+            for fd in (stdin, stdout, stderr, info_write):
+                os.close(fd)
+        answered = loop.create_future()
+        loop.add_reader(ready, settle, answered)
+        try:
+            await answered
+        finally:
+            loop.remove_reader(ready)
+        if os.read(ready, 16) != b"ready\n":
+            raise SandboxStartError(_message(errors), backend="local", operation="start")
+        return Init(_pid_of_init(starter, info), starter=starter, lifeline=lifeline)
+    except BaseException:
+        if starter >= 0:
+            # Without its lifeline pid 1 ends, and with its starter it is killed.
+            with suppress(ProcessLookupError):
+                os.kill(starter, signal.SIGKILL)
+            os.waitpid(starter, 0)  # noqa: ASYNC222 - it was killed
+        os.close(lifeline)
+        raise
+    finally:
+        for fd in (ready, errors, info):
+            os.close(fd)
+
+
+def _pid_of_init(starter: int, info: int) -> int:
+    """What bubblewrap tells; or, from unshare, its one child."""
+    os.set_blocking(info, False)
+    with suppress(BlockingIOError):
+        told = os.read(info, _MESSAGE_BYTES)
+        if told:
+            return int(json.loads(told)["child-pid"])
+    return int(Path(f"/proc/{starter}/task/{starter}/children").read_text().split()[0])
+
+
+def _message(errors: int) -> str:
+    os.set_blocking(errors, False)
+    text = ""
+    with suppress(BlockingIOError):
+        text = os.read(errors, _MESSAGE_BYTES).decode("utf-8", "replace").strip().replace("\n", "; ")
+    return f"a namespace could not be started: {text or 'no reason given'}"

@@ -1,0 +1,198 @@
+"""How a namespace is made and entered: the argument lists for bubblewrap, for unshare, and for neither."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+_PROBE_TIMEOUT_SEC = 10
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# What programs under /usr need of /etc; nothing that holds a key, a password or an account of the host.
+_ETC = """
+alternatives bash.bashrc ca-certificates ca-certificates.conf debian_version fonts gai.conf inputrc java* ld.so.cache
+ld.so.conf ld.so.conf.d locale.alias localtime mime.types nsswitch.conf os-release perl pki protocols python3* services
+shells skel ssl terminfo timezone vim
+"""
+
+# Pid 1 waits for a `cat` that ends when the harness does, and so also reaps orphans. Whoever kills that `cat` from
+# inside only makes it start again.
+_INIT = "echo ready; exec 2>/dev/null; until cat >/dev/null; do :; done"
+
+_UNSHARE_SETUP = r"""
+set -e
+root=$1 src=$2; shift 2
+mount --bind "$root" "$root"
+for path; do
+  if [ -d "$path" ]; then mkdir -p "$root$path"; else mkdir -p "$root${path%/*}"; : >>"$root$path"; fi
+  mount --rbind "$path" "$root$path"
+  mount -o remount,bind,ro "$root$path" 2>/dev/null || mount -o remount,bind,ro,nosuid,nodev "$root$path"
+done
+[ -z "$src" ] || mount --bind "$src" "$root/usr/src"
+mount -t proc -o nosuid,nodev,noexec proc "$root/proc"
+mount -t tmpfs -o mode=755,nosuid dev "$root/dev"
+for node in null zero full random urandom tty; do
+  : >"$root/dev/$node"
+  mount --bind "/dev/$node" "$root/dev/$node"
+done
+mkdir -m 1777 "$root/dev/shm"
+ln -s /proc/self/fd "$root/dev/fd"
+for n in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${n%:*}" "$root/dev/${n#*:}"; done
+hostname sandbox 2>/dev/null || :
+ip link set lo up 2>/dev/null || :
+cd "$root"
+pivot_root . .
+umount -l .
+cd /
+exec setpriv --bounding-set=-all,+wake_alarm --inh-caps=-all --no-new-privs env -i sh -c "$INIT"
+"""
+
+
+_NOBODY = 65534
+
+
+class Isolation(StrEnum):
+    """How sandboxes are kept apart from the host."""
+
+    BWRAP = "bwrap"
+    UNSHARE = "unshare"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a command may use: processes and threads in the whole sandbox, bytes of one file, of one process's data."""
+
+    processes: int | None
+    file_bytes: int
+    data_bytes: int | None = None
+
+
+@cache
+def tool(name: str) -> str | None:
+    """Where a program of the host lies, or None."""
+    return shutil.which(name, path="/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+
+
+def _tool(name: str) -> str:
+    return tool(name) or name
+
+
+@cache
+def shown_from_host() -> tuple[str, ...]:
+    """Host paths that every sandbox sees, read-only."""
+    roots = [f"/{name}" for name in _MERGED if Path(f"/{name}").is_dir() and not Path(f"/{name}").is_symlink()]
+    roots += [path for path in ("/usr", "/nix/store") if Path(path).is_dir()]
+    found = [path for pattern in _ETC.split() for path in Path("/etc").glob(pattern) if path.exists()]
+    return (*roots, *map(str, found))
+
+
+@cache
+def merged_links() -> tuple[tuple[str, str], ...]:
+    """Links of the host's root folder, such as `/bin` to `usr/bin`."""
+    return tuple((name, str(Path(f"/{name}").readlink())) for name in _MERGED if Path(f"/{name}").is_symlink())
+
+
+def as_user(uid: int | None) -> list[str]:
+    """Become the sandbox's uid on the host; None where the harness has no other uid to give."""
+    if uid is None:
+        return []
+    return [_tool("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+
+
+def start_argv(
+    isolation: Isolation, root: Path, *, uid: int | None, network: bool, source_dir: Path | None, info_fd: int
+) -> list[str]:
+    """Start a namespace whose `/` is `root`; pid 1 prints "ready". `source_dir` is shown, writable, as /usr/src."""
+    shown = [*shown_from_host(), *(["/etc/resolv.conf"] if network else [])]
+    if isolation is Isolation.BWRAP:
+        argv = [*as_user(uid), _tool("bwrap"), "--bind", str(root), "/"]
+        for path in shown:
+            argv += ["--ro-bind", os.path.realpath(path) if path == "/etc/resolv.conf" else path, path]
+        if source_dir is not None:
+            argv += ["--bind", str(source_dir), "/usr/src"]
+        argv += ["--proc", "/proc", "--dev", "/dev", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"]
+        argv += ["--share-net"] if network else []
+        argv += ["--hostname", "sandbox", "--as-pid-1", "--die-with-parent", "--new-session", "--clearenv"]
+        argv += ["--setenv", "PATH", "/usr/bin:/bin", "--cap-drop", "ALL", "--cap-add", "CAP_WAKE_ALARM"]
+        return [*argv, "--chdir", "/", "--info-fd", str(info_fd), "sh", "-c", _INIT]
+    argv = [*as_user(uid), _tool("setpriv"), "--pdeathsig", "KILL"]
+    argv += [_tool("unshare"), "--user", "--map-root-user", "--mount", "--pid", "--ipc", "--uts", "--fork"]
+    argv += ["--kill-child", "--propagation", "private"] + ([] if network else ["--net"])
+    setup = _UNSHARE_SETUP.replace('"$INIT"', f"'{_INIT}'")
+    return [*argv, "sh", "-c", setup, "sandbox", str(root), str(source_dir or ""), *shown]
+
+
+def enter_argv(
+    isolation: Isolation, pid: int, *, uid: int | None, network: bool, tag: int, limits: Limits
+) -> list[str]:
+    """Run `sh` on descriptor 3 in the namespace of `pid`: without capabilities, within `limits`, tagged."""
+    argv = [_tool("prlimit"), f"--rttime={tag}:{tag}", "--core=0:0"]
+    for option, kind, value in (
+        ("nproc", resource.RLIMIT_NPROC, limits.processes),
+        ("fsize", resource.RLIMIT_FSIZE, limits.file_bytes),
+        ("data", resource.RLIMIT_DATA, limits.data_bytes),
+    ):
+        if value is not None:
+            hard = resource.getrlimit(kind)[1]
+            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            argv.append(f"--{option}={most}:{most}")
+    if isolation is Isolation.NONE:
+        return [*argv, _tool("setpriv"), "--no-new-privs", "--pdeathsig", "KILL", "sh", "/dev/fd/3"]
+    argv += as_user(uid)
+    argv += [_tool("nsenter"), f"--target={pid}", "-U", "-m", "-p", "-i", "-u", "-r", "-w", "--preserve-credentials"]
+    argv += [] if network else ["-n"]
+    argv += [_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    return [*argv, "sh", "/dev/fd/3"]
+
+
+_TRIALS = {
+    Isolation.BWRAP: "--ro-bind / / --proc /proc --dev /dev --unshare-all --unshare-user --cap-drop ALL",
+    Isolation.UNSHARE: "--user --map-root-user --mount --pid --net --ipc --uts --fork --mount-proc",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The best isolation that works here, and why the better ones do not."""
+
+    isolation: Isolation
+    reasons: tuple[str, ...]
+
+
+@cache
+def probe() -> Probe:
+    """Try each way once with `true`. Blocks for some twenty milliseconds."""
+    reasons = []
+    needed = [name for name in ("setpriv", "nsenter", "prlimit", "tar") if tool(name) is None]
+    if needed:
+        return Probe(Isolation.NONE, (f"{', '.join(needed)} not found",))
+    for isolation, trial in _TRIALS.items():
+        binary = tool(isolation)
+        if binary is None:
+            reasons.append(f"{isolation} is not installed")
+            continue
+        argv = [*as_user(_NOBODY if os.geteuid() == 0 else None), binary, *trial.split(), "true"]
+        message = _failure(argv)
+        if message is None:
+            return Probe(isolation, tuple(reasons))
+        reasons.append(f"{isolation} fails: {message}")
+    return Probe(Isolation.NONE, tuple(reasons))
+
+
+def _failure(argv: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(  # noqa: S603 - our own fixed arguments
+            argv, capture_output=True, timeout=_PROBE_TIMEOUT_SEC, check=False, stdin=subprocess.DEVNULL, env={}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    return done.stderr.decode("utf-8", "replace").strip().replace("\n", "; ") or f"exit code {done.returncode}"

@@ -1,0 +1,287 @@
+"""One live local sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import re
+import shlex
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from backends import archive, posix
+from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
+from backends.local.home import Home, destroy
+from backends.local.init import Init
+from backends.local.namespaces import Isolation, Limits, enter_argv
+from backends.local.process import Leftovers, kill_tagged, run, run_blocking
+from backends.protocol import Capabilities
+from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, FileInfo, GrepMatch, NetworkMode, SandboxSpec
+
+_TRANSFER_TIMEOUT_SEC = 600.0
+_KILL_TIMEOUT_SEC = 30.0
+_DEFAULT_PROCESSES = 1024
+_DEFAULT_FILE_MB = 10 * 1024
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAR_TROUBLE = re.compile(rb"^tar: (.*): (?:Cannot|File removed|socket ignored)", re.MULTILINE)
+_KILL_ALL = b"""exec 3<&-
+kill -9 -1
+n=0
+while set -- /proc/[0-9]*; [ $# -gt 3 ] && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
+"""
+
+
+class LocalSandbox:
+    """A namespace on this machine (or, unsafely, none). Made by `LocalProvider.start`."""
+
+    def __init__(
+        self,
+        home: Home,
+        spec: SandboxSpec,
+        *,
+        isolation: Isolation,
+        capabilities: Capabilities,
+        workdir: str,
+        env: Mapping[str, str],
+        user: str | None,
+        init: Init | None,
+        forget: Callable[[str], None],
+    ) -> None:
+        self._home = home
+        self._spec = spec
+        self._isolation = isolation
+        self._capabilities = capabilities
+        self._workdir = workdir
+        self._env = dict(env)
+        self._users = {None, "root", "0", user, spec.user}
+        self._init = init
+        self._forget = forget
+        self._leftovers = Leftovers()
+        self._next_tag = home.first_tag + 1
+        self._stopping: asyncio.Task[None] | None = None
+        self._end = asyncio.get_running_loop().call_later(spec.ttl_sec, self._begin_stop)
+        self._limits = Limits(
+            processes=spec.resources.pids or _DEFAULT_PROCESSES,
+            file_bytes=(spec.resources.disk_mb or _DEFAULT_FILE_MB) << 20,
+            data_bytes=spec.resources.memory_mb << 20 if spec.resources.memory_mb else None,
+        )
+
+    @property
+    def id(self) -> str:
+        return self._home.id
+
+    @property
+    def backend(self) -> str:
+        return "local"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def workdir(self) -> str:
+        return self._workdir
+
+    async def execute(
+        self,
+        command: str,
+        *,
+        timeout: float,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        stdin: bytes | None = None,
+        max_output: int = DEFAULT_MAX_OUTPUT,
+    ) -> ExecuteResponse:
+        if user not in self._users:
+            raise SandboxUnsupported(
+                f"the local backend has one user, so it cannot run a command as {user!r}; use `--backend docker`",
+                backend="local",
+                operation="execute",
+                sandbox_id=self.id,
+            )
+        place = posix.absolute(cwd or ".", self._workdir)
+        script = _script(command, place, self._env | dict(env or {}))
+        return await self._run(script, stdin=stdin, timeout=timeout, max_output=max_output)
+
+    async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+        return await posix.read(self.execute, posix.absolute(path, self._workdir), max_bytes=max_bytes)
+
+    async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        await posix.write(self.execute, posix.absolute(path, self._workdir), data, mode=mode)
+
+    async def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
+        place = posix.absolute(path, self._workdir)
+        return await posix.edit(self.execute, place, old, new, replace_all=replace_all)
+
+    async def ls(self, path: str = ".") -> list[FileInfo]:
+        return await posix.ls(self.execute, posix.absolute(path, self._workdir))
+
+    async def grep(
+        self, pattern: str, path: str = ".", *, include: str | None = None, max_matches: int = 1000
+    ) -> list[GrepMatch]:
+        place = posix.absolute(path, self._workdir)
+        return await posix.grep(self.execute, pattern, place, include=include, max_matches=max_matches)
+
+    async def glob(self, pattern: str, path: str = ".", *, max_matches: int = 1000) -> list[FileInfo]:
+        place = posix.absolute(path, self._workdir)
+        return await posix.glob(self.execute, pattern, place, max_matches=max_matches)
+
+    async def upload(self, source: Path, target: str) -> None:
+        place = posix.absolute(target, self._workdir)
+        with tempfile.TemporaryFile() as file:
+            name = None if source.is_dir() else place.rpartition("/")[2]  # noqa: ASYNC240 - one stat
+            await asyncio.to_thread(archive.pack, source, file, name=name)
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+            folder = place if name is None else place.rpartition("/")[0] or "/"
+            refuse = f'[ ! -d {shlex.quote(place)} ] || {{ echo "tar: Is a directory" >&2; exit 1; }}\n' if name else ""
+            script = (
+                f"{refuse}mkdir -p {shlex.quote(folder)} && exec tar -xpf - --no-same-owner -C {shlex.quote(folder)}"
+            )
+            response = await self._run(
+                _script(script, "/", {"LC_ALL": "C"}),
+                stdin=file.fileno(),
+                timeout=_TRANSFER_TIMEOUT_SEC,
+                max_output=1 << 16,
+            )
+        posix.check(response, place)
+
+    async def download(self, source: str, target: Path, *, max_bytes: int = 1 << 30) -> list[str]:
+        place = posix.absolute(source, self._workdir)
+        folder, _, name = place.rpartition("/")
+        quoted = shlex.quote(place)
+        script = (
+            f"[ -e {quoted} ] || exec ls -d {quoted}\n"
+            f"if [ -d {quoted} ]; then exec tar -cf - -C {quoted} .; "
+            f"else exec tar -chf - -C {shlex.quote(folder or '/')} -- {shlex.quote('./' + name)}; fi"
+        )
+        with tempfile.TemporaryFile() as file:
+            # tar may write headers on top of what is asked for; the extractor counts exactly
+            limits = dataclasses.replace(self._limits, file_bytes=max_bytes + (64 << 20))
+            response = await self._run(
+                _script(script, "/", {"LC_ALL": "C"}),
+                stdin=None,
+                stdout=file.fileno(),
+                timeout=_TRANSFER_TIMEOUT_SEC,
+                max_output=1 << 20,
+                limits=limits,
+            )
+            if response.exit_code == 128 + signal.SIGXFSZ:
+                raise SandboxError(f"{place} is larger than {max_bytes} bytes", backend="local", operation="download")
+            size = os.lseek(file.fileno(), 0, os.SEEK_END)
+            if size == 0:
+                posix.check(response, place)
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+            root = "." if size and _starts_with_directory(file.fileno()) else name
+            dropped = await asyncio.to_thread(archive.unpack, file, target, max_bytes=max_bytes, root=root)
+        return dropped + [match.decode("utf-8", "replace") for match in _TAR_TROUBLE.findall(response.stderr)]
+
+    async def kill_processes(self) -> None:
+        self._check_alive("kill_processes")
+        await asyncio.to_thread(self._kill_all)
+        self._check_alive("kill_processes")
+
+    async def is_alive(self) -> bool:
+        return self._alive()
+
+    async def renew(self) -> None:
+        self._check_alive("renew")
+        self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(self._spec.ttl_sec, self._begin_stop)
+
+    async def stop(self) -> None:
+        await asyncio.shield(self._begin_stop())
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Set the mode of a file, or of everything in a directory, as `COPY --chmod` does."""
+        response = await self.execute(f"chmod -R {mode:o} {shlex.quote(path)}", timeout=posix.FILE_TIMEOUT_SEC)
+        posix.check(response, path)
+
+    def _begin_stop(self) -> asyncio.Task[None]:
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        return self._stopping
+
+    async def _stop(self) -> None:
+        self._end.cancel()
+        if self._init is not None:
+            self._init.kill()
+        self._leftovers.close()
+        await asyncio.to_thread(destroy, self._home)
+        self._forget(self.id)
+
+    def _alive(self) -> bool:
+        return self._stopping is None and (self._init is None or self._init.alive())
+
+    def _check_alive(self, operation: str) -> None:
+        if not self._alive():
+            raise SandboxUnavailable(
+                f"local sandbox {self.id} has ended", backend="local", operation=operation, sandbox_id=self.id
+            )
+
+    def _enter(self, tag: int, limits: Limits) -> list[str]:
+        return enter_argv(
+            self._isolation,
+            self._init.pid if self._init is not None else 0,
+            uid=self._home.uid,
+            network=self._spec.network is NetworkMode.FULL,
+            tag=tag,
+            limits=limits,
+        )
+
+    def _kill_all(self) -> None:
+        """Kill every process of every command at once: in a namespace even a fork bomb cannot outrun this."""
+        if self._isolation is Isolation.NONE:
+            kill_tagged(self._home.first_tag, self._home.end_tag)
+        else:
+            # Beyond the commands' limit of processes, or a bomb that sits at it would keep us out.
+            limits = dataclasses.replace(self._limits, processes=None)
+            run_blocking(self._enter(self._home.first_tag, limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+
+    async def _run(
+        self,
+        script: bytes,
+        *,
+        stdin: bytes | int | None,
+        timeout: float,
+        max_output: int,
+        stdout: int | None = None,
+        limits: Limits | None = None,
+    ) -> ExecuteResponse:
+        self._check_alive("execute")
+        tag = self._next_tag
+        self._next_tag += 1
+        response = await run(
+            self._enter(tag, limits or self._limits),
+            tag=tag,
+            kill_all=self._kill_all,
+            script=script,
+            stdin=stdin,
+            stdout=stdout,
+            timeout=timeout,
+            max_output=max_output,
+            leftovers=self._leftovers,
+        )
+        # A result of a command whose sandbox died under it tells nothing of the command.
+        self._check_alive("execute")
+        return response
+
+
+def _script(command: str, cwd: str, env: Mapping[str, str]) -> bytes:
+    """What the shell reads: its own descriptor closed, variables, directory, and the command from line 2."""
+    for name, value in env.items():
+        if not _NAME.fullmatch(name) or "\0" in value:
+            raise ValueError(f"not a variable that a shell can hold: {name!r}")
+    if "\0" in command:
+        raise ValueError("a command cannot contain a NUL character")
+    exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in env.items())
+    text = f"exec 3<&-; {exports}cd {shlex.quote(cwd)} || exit 126\n{command}\n"
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _starts_with_directory(fd: int) -> bool:
+    """Whether the archive's first entry is `./`: a directory was asked for, and not a file."""
+    return os.pread(fd, 3, 0) == b"./\0"
