@@ -11,6 +11,7 @@ import itertools
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ class MemorySandbox:
     workdir: str = "/app"
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    created_at: float = field(default_factory=time.time)
 
     async def execute(
         self,
@@ -191,7 +193,7 @@ class MemoryProvider:
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         return [
-            SandboxInfo(id=each.id, backend="memory", labels=each.spec.labels, created_at=time.time())
+            SandboxInfo(id=each.id, backend="memory", labels=each.spec.labels, created_at=each.created_at)
             for each in self.live.values()
             if (labels or {}).items() <= each.spec.labels.items()
         ]
@@ -269,9 +271,8 @@ class Heard:
 
 
 async def never_answers(*_: object) -> Any:
-    """Swallows its cancellation and never returns, as broken SDKs do."""
-    while True:
-        try:
-            await asyncio.sleep(1e9)
-        except asyncio.CancelledError:
-            continue
+    """Swallows its cancellation and does not return while a test waits for it, as broken SDKs do."""
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.05)

@@ -13,6 +13,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared-machine")
 
 _GRACE_SEC = 2.0
 _MULTIPROCESSING = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")

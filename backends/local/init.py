@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from backends.errors import SandboxStartError
-from backends.local.process import CLEAN_ENV, settle
+from backends.local.process import settle, spawn
 
 _INFO_FD = 3
 _MESSAGE_BYTES = 4096
@@ -61,14 +61,7 @@ async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
     starter = -1
     try:
         try:
-            starter = os.posix_spawn(  # noqa: ASYNC221 - it returns at once
-                argv[0],
-                argv,
-                CLEAN_ENV,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, stderr, info_write))],
-                setsid=True,
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT),
-            )
+            starter = spawn(argv, stdin, stdout, stderr, info_write)
         finally:
             for fd in (stdin, stdout, stderr, info_write):
                 os.close(fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -66,9 +67,9 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one process of a command may use. Bytes, and a number of processes and threads."""
+    """What a command may use: processes and threads in the whole sandbox, bytes of one file, of one process's data."""
 
-    processes: int
+    processes: int | None
     file_bytes: int
     data_bytes: int | None = None
 
@@ -132,10 +133,16 @@ def enter_argv(
     isolation: Isolation, pid: int, *, uid: int | None, network: bool, tag: int, limits: Limits
 ) -> list[str]:
     """Run `sh` on descriptor 3 in the namespace of `pid`: without capabilities, within `limits`, tagged."""
-    argv = [_tool("prlimit"), f"--rttime={tag}:{tag}", "--core=0:0", f"--nproc={limits.processes}:{limits.processes}"]
-    argv.append(f"--fsize={limits.file_bytes}:{limits.file_bytes}")
-    if limits.data_bytes is not None:
-        argv.append(f"--data={limits.data_bytes}:{limits.data_bytes}")
+    argv = [_tool("prlimit"), f"--rttime={tag}:{tag}", "--core=0:0"]
+    for option, kind, value in (
+        ("nproc", resource.RLIMIT_NPROC, limits.processes),
+        ("fsize", resource.RLIMIT_FSIZE, limits.file_bytes),
+        ("data", resource.RLIMIT_DATA, limits.data_bytes),
+    ):
+        if value is not None:
+            hard = resource.getrlimit(kind)[1]
+            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            argv.append(f"--{option}={most}:{most}")
     if isolation is Isolation.NONE:
         return [*argv, _tool("setpriv"), "--no-new-privs", "--pdeathsig", "KILL", "sh", "/dev/fd/3"]
     argv += as_user(uid)

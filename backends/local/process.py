@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from backends.spec import ExecuteResponse, cut_utf8
@@ -21,6 +22,7 @@ _CHUNK = 1 << 16
 _DISCARD_INTERVAL_SEC = 0.02
 _SWEEPS = 8
 _DEATH_SEC = 2.0
+_REAP_SEC = 0.5
 _MAX_WAITED = 128
 CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """All that a command inherits. Variables of the caller come through the script, never through argv or this."""
@@ -49,7 +51,7 @@ async def run(
     pid = pidfd = -1
     ended = timed_out = False
     try:
-        pid = _spawn(argv, script, stdin, out.write_end if stdout is None else stdout, err.write_end)
+        pid = _start(argv, script, stdin, out.write_end if stdout is None else stdout, err.write_end)
         out.start(loop)
         err.start(loop)
         pidfd = os.pidfd_open(pid)
@@ -67,10 +69,7 @@ async def run(
             os.close(pidfd)
         if pid >= 0:
             if not ended:
-                if not kill_tagged(tag, tag + 1):
-                    kill_all()
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                _kill_command(pid, tag, kill_all)
             _, status = os.waitpid(pid, 0)  # noqa: ASYNC222 - it has ended
         leftovers.take(out)
         leftovers.take(err)
@@ -92,26 +91,39 @@ def settle(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _spawn(argv: list[str], script: bytes, stdin: bytes | int | None, out: int, err: int) -> int:
+def spawn(argv: list[str], *descriptors: int) -> int:
+    """Start `argv` in a session of its own, with `descriptors` as its 0, 1, 2, ... and no other. Returns its pid."""
+    places = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)]
+    closed = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inherited() if fd >= len(descriptors)]
+    return os.posix_spawn(
+        argv[0],
+        argv,
+        CLEAN_ENV,
+        file_actions=[*places, *closed],
+        setsid=True,
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT),
+    )
+
+
+@cache
+def _inherited() -> tuple[int, ...]:
+    """Descriptors that this process was itself given and that children would inherit; Python's own are not."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names, not paths
+        with suppress(OSError):
+            if os.get_inheritable(int(name)):
+                found.append(int(name))
+    return tuple(found)
+
+
+def _start(argv: list[str], script: bytes, stdin: bytes | int | None, out: int, err: int) -> int:
     mine = [_memory_file(script)]
     try:
         if stdin is None:
-            source = os.open(os.devnull, os.O_RDONLY)
-            mine.append(source)
+            mine.append(os.open(os.devnull, os.O_RDONLY))
         elif isinstance(stdin, bytes):
-            source = _memory_file(stdin)
-            mine.append(source)
-        else:
-            source = stdin
-        places = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((source, out, err, mine[0]))]
-        return os.posix_spawn(
-            argv[0],
-            argv,
-            CLEAN_ENV,
-            file_actions=places,
-            setsid=True,
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT),
-        )
+            mine.append(_memory_file(stdin))
+        return spawn(argv, stdin if isinstance(stdin, int) else mine[1], out, err, mine[0])
     finally:
         for fd in mine:
             os.close(fd)
@@ -205,11 +217,24 @@ class Leftovers:
             self._streams.pop().close()
 
 
+def _kill_command(pid: int, tag: int, kill_all: Callable[[], None]) -> None:
+    """Kill a command that `pid` entered the namespace for: what is inside first, so that `pid` can reap its child."""
+    if not kill_tagged(tag, tag + 1, spare=pid):
+        kill_all()
+    pidfd = os.pidfd_open(pid)
+    if not select.select([pidfd], [], [], _REAP_SEC)[0]:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        select.select([pidfd], [], [])
+        # It may have entered between the sweep and its end.
+        kill_tagged(tag, tag + 1, spare=pid)
+    os.close(pidfd)
+
+
 def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
     """Run `argv` with `script` as its descriptor 3 and wait for it, on no event loop."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        pid = _spawn(argv, script, null, null, null)
+        pid = _start(argv, script, null, null, null)
     finally:
         os.close(null)
     pidfd = os.pidfd_open(pid)
@@ -220,12 +245,12 @@ def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
     os.waitpid(pid, 0)
 
 
-def kill_tagged(first: int, end: int) -> bool:
-    """Kill every process whose tag is in [first, end); whether all are gone. Blocks for a few milliseconds."""
+def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
+    """Kill every process whose tag is in [first, end); whether all but `spare` are gone. Blocks for milliseconds."""
     for _ in range(_SWEEPS):
         waiting = select.poll()
         victims: set[int] = set()
-        for pidfd in _tagged(first, end):
+        for pidfd in _tagged(first, end, spare):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             if len(victims) < _MAX_WAITED:
@@ -246,9 +271,9 @@ def kill_tagged(first: int, end: int) -> bool:
     return False
 
 
-def _tagged(first: int, end: int) -> Iterator[int]:
+def _tagged(first: int, end: int, spare: int | None) -> Iterator[int]:
     for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
+        if not entry.name.isdigit() or int(entry.name) == spare:
             continue
         with suppress(OSError):
             if first <= _tag_of(entry.name) < end:

@@ -238,7 +238,7 @@ class LocalSandbox:
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
             # Beyond the commands' limit of processes, or a bomb that sits at it would keep us out.
-            limits = dataclasses.replace(self._limits, processes=1 << 20)
+            limits = dataclasses.replace(self._limits, processes=None)
             run_blocking(self._enter(self._home.first_tag, limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
 
     async def _run(

@@ -26,9 +26,10 @@ def parse_trajectory(text: str | bytes, *, where: str = "trajectory") -> Traject
     try:
         return Trajectory.model_validate(strict_json.loads(text))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
+        # Of the alternatives of a union, the one that was followed furthest is what was meant.
+        worst = max(error.errors(include_url=False, include_context=False), key=lambda each: len(each["loc"]))
+        place = ".".join(str(part) for part in worst["loc"])
+        message = worst["msg"].removeprefix("Value error, ")
         raise TrajectoryInvalid(f"{where}: {place + ': ' if place else ''}{message}") from error
     except ValueError as error:
         raise TrajectoryInvalid(f"{where}: not strict JSON: {error}") from error
@@ -43,7 +44,7 @@ def usage_of(trajectory: Trajectory) -> Usage:
 
 
 def findings(trajectory: Trajectory) -> list[str]:
-    """Where `final_metrics` contradicts the steps, one line each."""
+    """Where `final_metrics` contradicts the steps, one line each. A stated 0 for what no step tells is none."""
     stated = trajectory.final_metrics
     if stated is None:
         return []
@@ -58,5 +59,5 @@ def findings(trajectory: Trajectory) -> list[str]:
     return [
         f"final_metrics.{name} is {said}, the steps give {found}"
         for name, said, found in pairs
-        if said is not None and (found is None or abs(said - found) > 1e-9 * max(abs(said), abs(found)))
+        if said is not None and abs(said - (found or 0)) > 1e-9 * abs(said)
     ]

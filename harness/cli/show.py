@@ -111,16 +111,13 @@ def _trials_table(summary: JobSummary) -> object:
 def _show_trial(
     path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool, as_json: bool
 ) -> None:
-    from pydantic import ValidationError
-
-    from harness.records import TrialResult
-    from harness.store.files import read_json
+    from harness.store.reader import load_result
 
     try:
-        result = TrialResult.model_validate(read_json(path / "result.json"))
+        result = load_result(path / "result.json")
     except FileNotFoundError:
         console.print(f"{path.name} has no result: it was interrupted, or still runs", markup=False)
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path / 'result.json'} cannot be read: {str(error).splitlines()[0]}") from None
     else:
         if as_json:

@@ -23,14 +23,17 @@ def list_tasks(
     *,
     include: Annotated[Globs | None, typer.Option(help="Keep names that match this glob (repeatable).")] = None,
     exclude: Annotated[Globs | None, typer.Option(help="Leave out names that match this glob (repeatable).")] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many, after the filters.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Shuffle before -n, repeatably.")] = None,
+    n_tasks: Annotated[int | None, typer.Option(help="At most so many, after the filters.")] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Draw them at random, by --seed.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """List the tasks of DATASET."""
     from harness.task.dataset import load_dataset
 
-    tasks = load_dataset(dataset, include=include or (), exclude=exclude or (), n=n, seed=seed)
+    tasks = load_dataset(
+        dataset, include=include or (), exclude=exclude or (), n=n_tasks, seed=seed if shuffle else None
+    )
     if as_json:
         typer.echo(json.dumps([_summary(task) for task in tasks], indent=2, ensure_ascii=False))
     else:
@@ -71,9 +74,11 @@ def init_task(
 
 def _summary(task: Task | BrokenTask) -> dict[str, object]:
     from harness.task.model import BrokenTask
+    from harness.task.tree import show_path
 
+    path = show_path(str(task.path))
     if isinstance(task, BrokenTask):
-        return {"name": task.name, "broken": task.reason, "unsupported": task.unsupported, "path": str(task.path)}
+        return {"name": task.name, "broken": task.reason, "unsupported": task.unsupported, "path": path}
     return {
         "name": task.name,
         "categories": list(task.categories),
@@ -82,7 +87,7 @@ def _summary(task: Task | BrokenTask) -> dict[str, object]:
         "steps": len(task.steps),
         "digest": task.digest,
         "findings": len(task.findings),
-        "path": str(task.path),
+        "path": path,
     }
 
 

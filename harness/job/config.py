@@ -64,7 +64,10 @@ class LockedTask(BaseModel):
 
 
 class JobLock(BaseModel):
-    """What the job resolved to. Resuming refuses when any of `FINGERPRINT` differs."""
+    """What the job resolved to. Resuming refuses what `differences` names.
+
+    `n_concurrent_trials` and `retry` are there for Harbor's reader.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -77,6 +80,8 @@ class JobLock(BaseModel):
     backend: str
     seed: int
     pass_mark: float
+    n_concurrent_trials: int = 1
+    retry: dict[str, Any] = Field(default_factory=dict)
     tasks: tuple[LockedTask, ...]
 
     def differences(self, other: JobLock) -> list[str]:

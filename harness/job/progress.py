@@ -6,17 +6,15 @@ Derived from the trials' records, which are the source of truth; it can be made 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from harness.failures import Outcome
 from harness.job.summary import Finished, JobSummary
-from harness.records import TrialResult, now
-from harness.store.files import read_json, to_json, write_atomic
+from harness.records import now
+from harness.store.files import to_json, write_atomic
 from harness.store.layout import JobPaths
+from harness.store.reader import read_results
 
 
 def job_result(
@@ -104,18 +102,6 @@ def _rate(summary: JobSummary, category: str | None = None) -> dict[str, Any]:
 def write_job_result(paths: JobPaths, document: dict[str, Any], *, durable: bool) -> None:
     """Replace the job's `result.json`."""
     write_atomic(paths.result, to_json(document), durable=durable)
-
-
-def read_results(paths: JobPaths) -> Iterator[tuple[str, TrialResult | None, str | None]]:
-    """Every execution's folder name with its record, or with None and the reason why it has none that can be read."""
-    for folder in paths.trial_folders():
-        result_path = folder / "result.json"
-        try:
-            yield folder.name, TrialResult.model_validate(read_json(result_path)), None
-        except FileNotFoundError:
-            yield folder.name, None, "no result.json: the execution was interrupted"
-        except (OSError, ValueError, ValidationError) as error:
-            yield folder.name, None, f"result.json: {(str(error).splitlines() or [''])[0]}"
 
 
 def summarise(paths: JobPaths, n_total: int | None = None, pass_mark: float = 1.0) -> tuple[JobSummary, list[str]]:

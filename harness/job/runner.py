@@ -24,12 +24,13 @@ from harness.errors import UsageError
 from harness.failures import HOST_DISK_FULL
 from harness.job.config import JobConfig, JobLock, config_document, load_job, locked_tasks
 from harness.job.plan import Execution, owed, plan
-from harness.job.progress import job_result, read_results, write_job_result
+from harness.job.progress import job_result, write_job_result
 from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
 from harness.records import TrialResult, now
 from harness.store.files import to_json, write_atomic
 from harness.store.layout import JobPaths
+from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
 from harness.trial.events import Emit, Event, PhaseStarted, TrialFinished, TrialRetried
@@ -175,6 +176,8 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         backend=config.backend,
         seed=config.seed,
         pass_mark=config.pass_mark,
+        n_concurrent_trials=config.n_concurrent,
+        retry={"max_retries": config.max_retries},
         tasks=locked_tasks(tasks),
     )
     return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)

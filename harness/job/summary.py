@@ -42,7 +42,7 @@ class Finished:
 
     @classmethod
     def of(cls, result: TrialResult) -> Finished:
-        """The essence of a record. A record without an outcome (Harbor's own) has it inferred from its verdict."""
+        """The essence of a record."""
         usage = result.agent_result
         steps = result.step_results or []
         parts = [usage] if usage else [step.agent_result for step in steps if step.agent_result]
@@ -55,8 +55,8 @@ class Finished:
             source=result.source,
             attempt=result.attempt,
             retry=result.retry,
-            outcome=result.outcome or _inferred_outcome(result),
-            reward=result.reward if result.outcome else _headline(result),
+            outcome=result.outcome or Outcome.INFRA_ERROR,
+            reward=result.reward,
             rewards=result.verifier_result.rewards if result.verifier_result and result.reward_valid else None,
             tag=result.failure.tag if result.failure else None,
             category=result.failure.category.value if result.failure else None,
@@ -68,26 +68,6 @@ class Finished:
             tokens_out=_total(part.n_output_tokens for part in parts),
             cost=_total(part.cost_usd for part in parts),
         )
-
-
-def _inferred_outcome(result: TrialResult) -> Outcome:
-    if result.reward_valid and _headline(result) is not None:
-        return Outcome.SCORED
-    name = result.exception_info.exception_type if result.exception_info else ""
-    if name == "CancelledError":
-        return Outcome.CANCELLED
-    if name == "AgentTimeoutError":
-        return Outcome.AGENT_FAILED
-    if name.startswith(("Reward", "VerifierOutput")) or name == "ValidationError":
-        return Outcome.TASK_ERROR
-    return Outcome.INFRA_ERROR
-
-
-def _headline(result: TrialResult) -> float | None:
-    rewards = result.verifier_result.rewards if result.verifier_result else None
-    if not rewards or not result.reward_valid:
-        return None
-    return rewards.get("reward", sum(rewards.values()) / len(rewards))
 
 
 def _total(values: Iterable[float | None]) -> Any:

@@ -14,10 +14,11 @@ _MAX_SLUG = 40
 def slug(name: str) -> str:
     """A folder- and container-safe form of any name; different names never share one.
 
-    A name that is not safe as it stands is shortened and given a digest of the original.
+    "org/name" becomes "org--name". A name that is not safe even so is shortened and given a digest of the original.
     """
-    if _SAFE.fullmatch(name) and len(name) <= _MAX_SLUG and "__" not in name:
-        return name
+    spelled = name.replace("/", "--", 1)
+    if _SAFE.fullmatch(spelled) and len(spelled) <= _MAX_SLUG and "--" not in name and "__" not in name:
+        return spelled
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[: _MAX_SLUG - 9].strip("-")
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain}-{digest}" if plain else f"t-{digest}"

@@ -30,6 +30,7 @@ from harness.records import (
     now,
 )
 from harness.redaction import Redactor
+from harness.store.files import to_json, write_atomic
 from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
@@ -64,6 +65,7 @@ async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
     cancelled = False
     try:
         context.trial(spec).root.mkdir(parents=True)
+        write_atomic(context.trial(spec).config, to_json(result.config), durable=False)
         if isinstance(spec.task, BrokenTask):
             _conclude_error(result, _broken(spec.task), str)
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.failures import HOST_DISK_FULL
 from harness.records import TrialResult
-from harness.store.files import to_json, write_atomic
+from harness.store.files import write_atomic
 from harness.store.layout import TrialPaths
 from harness.trial.record import failure_of
 
@@ -39,7 +39,6 @@ def _save(result: TrialResult, paths: TrialPaths) -> None:
 
 def _write(result: TrialResult, paths: TrialPaths) -> None:
     paths.root.mkdir(parents=True, exist_ok=True)
-    write_atomic(paths.config, to_json(result.config), durable=False)
     if result.exception_info is not None:
         text = result.exception_info.exception_traceback or result.exception_info.exception_message
         write_atomic(paths.exception, text + "\n", durable=False)

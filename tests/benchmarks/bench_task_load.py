@@ -1,10 +1,9 @@
-"""How long a thousand small tasks take to load, digests included. Run as a script; at most 2 s."""
+"""How long a thousand small tasks take to load, digests included: at most 2 s."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -33,7 +32,7 @@ def measure() -> float:
     return took
 
 
-if __name__ == "__main__":
+def test_a_thousand_tasks_load_in_two_seconds() -> None:
     best = min(measure() for _ in range(3))
     print(json.dumps({"name": "task_load", "tasks": COUNT, "seconds": round(best, 3), "limit_seconds": LIMIT_SEC}))
-    sys.exit(best > LIMIT_SEC)
+    assert best <= LIMIT_SEC

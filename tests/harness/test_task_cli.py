@@ -4,36 +4,56 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import pytest
 
+from harness.cli.main import main
 from harness.task.scaffold import write_task
 
 
-def harness(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "harness.cli.main", "tasks", *arguments]
-    return subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=50)
+class Done(NamedTuple):
+    """How a command ended and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def test_list_shows_every_task_of_a_suite() -> None:
+class Harness(Protocol):
+    """Runs `harness tasks` with the arguments given."""
+
+    def __call__(self, *arguments: str) -> Done: ...
+
+
+@pytest.fixture
+def harness(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """The command line, in this process, on a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> Done:
+        code = main(["tasks", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def test_list_shows_every_task_of_a_suite(harness: Harness) -> None:
     done = harness("list", "hello")
     assert done.returncode == 0, done.stderr
     assert "hello/greeting" in done.stdout and "recovery" in done.stdout
     assert done.stdout.rstrip().endswith("7 tasks")
 
 
-def test_list_as_json_is_json_and_filters_apply() -> None:
-    done = harness("list", "hello", "--include", "*r*", "--exclude", "roman", "-n", "2", "--json")
+def test_list_as_json_is_json_and_filters_apply(harness: Harness) -> None:
+    done = harness("list", "hello", "--include", "*r*", "--exclude", "roman", "--n-tasks", "2", "--json")
     rows = json.loads(done.stdout)
     assert [row["name"] for row in rows] == ["hello/backup-repair", "hello/greeting"]
     assert rows[0]["digest"].startswith("sha256:")
 
 
-def test_list_shows_broken_tasks_with_their_reason(tmp_path: Path) -> None:
+def test_list_shows_broken_tasks_with_their_reason(harness: Harness, tmp_path: Path) -> None:
     write_task(tmp_path, "good")
     (write_task(tmp_path, "bad") / "task.toml").write_text("[environment]\nos = 'windows'")
     done = harness("list", str(tmp_path))
@@ -42,7 +62,7 @@ def test_list_shows_broken_tasks_with_their_reason(tmp_path: Path) -> None:
     assert "2 tasks, 1 of them cannot run" in done.stdout
 
 
-def test_show_tells_limits_with_their_origin_and_findings(tmp_path: Path) -> None:
+def test_show_tells_limits_with_their_origin_and_findings(harness: Harness, tmp_path: Path) -> None:
     folder = write_task(tmp_path, "demo")
     (folder / "task.toml").write_text("[agent]\ntimeout_sec = 5\ntimout_sec = 6\n")
     text = harness("show", str(folder)).stdout
@@ -56,7 +76,7 @@ def test_show_tells_limits_with_their_origin_and_findings(tmp_path: Path) -> Non
 
 
 @pytest.mark.case("H6")
-def test_a_tasks_words_neither_style_nor_steer_the_terminal(tmp_path: Path) -> None:
+def test_a_tasks_words_neither_style_nor_steer_the_terminal(harness: Harness, tmp_path: Path) -> None:
     folder = write_task(tmp_path, "demo")
     (folder / "instruction.md").write_text("[bold]loud[/bold] [/] \x1b[31mred\x1b[0m\n")
     (folder / "task.toml").write_text(
@@ -77,26 +97,33 @@ def test_a_tasks_words_neither_style_nor_steer_the_terminal(tmp_path: Path) -> N
         ["show", "hello"],
         ["show", "hello/nope"],
         ["init", "/proc/nowhere", "x"],
-        ["init", ".", "../x"],
-        ["init", ".", "tests"],
+        ["init", "/tmp", "../x"],
+        ["init", "/", "tmp"],
     ],
     ids=" ".join,
 )
-def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str]) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(harness: Harness, arguments: list[str]) -> None:
     done = harness(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("error: ")
 
 
-def test_showing_a_broken_task_says_why(tmp_path: Path) -> None:
+def test_folders_whose_names_are_no_text_are_listed_all_the_same(harness: Harness, tmp_path: Path) -> None:
+    write_task(tmp_path, "demo").rename(tmp_path / "\udcff\n")
+    for done in (harness("list", str(tmp_path)), harness("list", str(tmp_path), "--json")):
+        assert done.returncode == 0, done.stderr
+        assert "\ufffd\ufffd" in done.stdout
+
+
+def test_showing_a_broken_task_says_why(harness: Harness, tmp_path: Path) -> None:
     (write_task(tmp_path, "bad") / "task.toml").write_text("x = [")
     done = harness("show", str(tmp_path / "bad"))
     assert done.returncode == 2
     assert "bad: task.toml is not valid TOML" in done.stderr
 
 
-def test_init_writes_a_task_that_loads_clean(tmp_path: Path) -> None:
+def test_init_writes_a_task_that_loads_clean(harness: Harness, tmp_path: Path) -> None:
     done = harness("init", str(tmp_path / "new"), "mine")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(harness("list", str(tmp_path / "new"), "--json").stdout)
