@@ -29,14 +29,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
-# Each benchmark is a script that prints its figures and fails where a promise is not kept.
 bench: $(VENV)/.installed-dev
-	@broken=
-	for script in tests/benchmarks/bench_*.py; do
-		echo "== $$script"
-		$(BIN)/python "$$script" || broken="$$broken $$script"
-	done
-	if [ -n "$$broken" ]; then echo "bench: failed:$$broken" >&2; exit 1; fi
+	@$(BIN)/python -m pytest -q -s --run-slow --timeout 600 tests/benchmarks/bench_*.py $(PYTEST_ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
