@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def require_valid(messages: Sequence[Message]) -> None:
             assert call.name.replace("-", "").replace("_", "").isalnum() and call.name.isascii()
             assert isinstance(json.loads(call.arguments), dict)
     assert not open_calls
-    assert all(one.role != "user" or two.role != "user" for one, two in zip(messages, messages[1:], strict=False))
+    assert all(one.role != "user" or two.role != "user" for one, two in pairwise(messages))
 
 
 def scripted_agent(

@@ -20,7 +20,6 @@ from pathlib import Path
 from backends.protocol import Capabilities
 from backends.spec import ExecuteResponse, FileInfo, GrepMatch, NetworkMode, cut_utf8
 
-
 NOTHING = Capabilities(
     networks=frozenset(NetworkMode),
     users=False,
