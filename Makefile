@@ -30,7 +30,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q -s --run-slow -o python_files='test_*.py bench_*.py' tests/benchmarks $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -s --run-slow --timeout 600 tests/benchmarks/bench_*.py $(PYTEST_ARGS)
 
 clean:
 	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -3,16 +3,16 @@
 The wrapper runs inside the sandbox, as the command's user. What it does, in order:
 
 - says that it began (no such line means that nothing ran: an error of the sandbox, never a result);
-- lets the command write into two FIFOs. A reader behind each keeps the first bytes and counts the rest, so a flood
-  costs neither memory nor disk, and a child left in the background neither holds the call nor dies of a closed pipe;
+- lets the command write into two FIFOs. A relay and a reader behind each keep the first bytes and count the rest, so a
+  flood costs neither memory nor disk. Where a child in the background keeps a FIFO open, a drain takes the relay's
+  place: the call ends, and the child does not die of a closed pipe;
 - kills, at the deadline, every process that carries the command's cookie in its environment. That also finds those
   that left the process group or the session; a file, and no exit code, says that the deadline did it;
 - replies with both streams, the exit code, the counts and the kernel's OOM counter before and after.
 
 The script travels in the environment, so that `pkill -f` inside the sandbox never matches the wrapper's own words.
 Needs sh, mkfifo, head, wc, cat, rm, sleep and grep: coreutils and grep, or busybox (whose head makes the true size of
-a cut stream up to 4 KiB too small). Commands run with bash where the image has it, else with sh. The true size is up
-to 16 KiB too large for a stream that was cut while a child in the background still holds it.
+a cut stream up to 4 KiB too small). Commands run with bash where the image has it, else with sh.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin${path:+:$path}
 [ -w "$d" ] || d=/tmp
 d=$d/$n
 echo "$mark"
-mkfifo -m 600 "$d.o" "$d.e" || exit 1
+mkfifo -m 600 "$d.f1" "$d.f2" || exit 1
 exec 2>/dev/null
 
 killed() {
@@ -62,10 +62,21 @@ killed() {
     [ -r $f ] && while read -r x y; do [ "$x" = oom_kill ] && k=$y; done <$f
   done
 }
-take() { head -c "$cap" >"$d.$1"; exec wc -c >&3; }
-count() {
-  x=0 y=
-  if [ -s "$d.$1n" ]; then read -r x <"$d.$1n"; else read -r y x <"/proc/$2/io"; fi
+relay() {
+  read -r x y </proc/self/stat
+  echo "$x" >"$d.p$1"
+  exec cat <"$d.f$1"
+}
+take() { head -c "$cap" >"$d.$1"; exec wc -c >"$d.n$1"; }
+linger() {
+  sleep 0.2
+  for x in 1 2; do
+    [ -s "$d.n$x" ] && continue
+    exec 9<>"$d.f$x" # so that the next open cannot block
+    cat <"$d.f$x" 9>&- &
+    exec 9>&-
+    read -r p <"$d.p$x" && kill -9 "$p"
+  done
 }
 finish() {
   t=0
@@ -96,30 +107,28 @@ a=$k
 ( trap 'kill $!; exit' TERM; sleep "$limit" & wait $! && { : >"$d.t"; trap '' TERM; sweep "__COOKIE__=$n"; }
 ) </dev/null >/dev/null &
 w=$!
-trap : USR1
-( take 1 ) <"$d.o" >/dev/null 3>"$d.1n" &
+relay 1 | take 1 &
 r1=$!
-( take 2 ) <"$d.e" >/dev/null 3>"$d.2n" &
+relay 2 | take 2 &
 r2=$!
 main() { # a subshell, or dash writes its own word "Killed" into the command's stderr
-  ( export PATH="$path" __COOKIE__=$n; exec $sh -c "$cmd" ${sh##*/} ) 2>"$d.e"
+  ( export PATH="$path" __COOKIE__=$n; exec $sh -c "$cmd" ${sh##*/} ) 2>"$d.f2"
 }
 if [ -e "$d.i" ]; then main <"$d.i"
 elif [ "$input" -gt 0 ]; then head -c "$input" | main
 else main </dev/null
-fi >"$d.o"
+fi >"$d.f1"
 rc=$?
 if [ -e "$d.t" ]; then wait $w; else kill $w; fi
-( sleep 0.2; kill -USR1 $$ ) </dev/null >/dev/null & # children in the background may keep the FIFOs open for ever
+linger </dev/null >/dev/null & # in case a child in the background keeps a stream open
 h=$!
 wait $r1 $r2
 kill $h
 killed
 b=$k
-count 1 $r1
-c=$x
-count 2 $r2
-finish $rc $c $x
+read -r x <"$d.n1"
+read -r y <"$d.n2"
+finish $rc ${x:-0} ${y:-0}
 """.replace("__COOKIE__", _COOKIE)
 )
 
@@ -130,7 +139,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin${PATH:+:$PATH}
 sweep "$1"
 rm -f "$HX_DIR/$2".* "/tmp/$2".*
 for f in /proc/[0-9]*; do
-  { : <"$f/environ"; } 2>/dev/null || while read -r k v x; do [ "$k" = Uid: ] && echo "$v"; done <"$f/status"
+  true <"$f/environ" || while read -r k v x; do [ "$k" = Uid: ] && echo "$v"; done <"$f/status"
 done 2>/dev/null
 :
 """
@@ -187,7 +196,7 @@ def request(
     kept = max_output + _CHARACTER
     sizes = ("0" if inline else str(len(script)), str(len(stdin or b"") if stdin_size is None else stdin_size))
     return Request(
-        argv=("sh", "-c", 'eval "$HX_RUN"', "harness", nonce, str(kept), f"{timeout:.3f}", *sizes),
+        argv=("/bin/sh", "-c", 'eval "$HX_RUN"', "harness", nonce, str(kept), f"{timeout:.3f}", *sizes),
         env={
             **(env or {}),
             "HX_RUN": _SCRIPT,
@@ -211,7 +220,7 @@ def sweep(nonce: str, *, wrapper: bool) -> Request:
     """
     pattern = nonce if wrapper else f"{_COOKIE}={nonce}"
     return Request(
-        argv=("sh", "-c", 'eval "$HX_RUN"', "harness", pattern, nonce),
+        argv=("/bin/sh", "-c", 'eval "$HX_RUN"', "harness", pattern, nonce),
         env={"HX_RUN": _KILL, "HX_DIR": DIRECTORY},
         nonce=nonce,
         limit=1 << 16,

@@ -80,7 +80,8 @@ class MemorySandbox:
             return ExecuteResponse()
         if "could not be emptied" in command:
             self.log.append("empty")
-            self.files = {name: data for name, data in self.files.items() if not name.startswith("/logs/verifier/")}
+            emptied = tuple(f"{folder}/" for folder in re.findall(r"^for d in (.*); do$", command, re.M)[0].split())
+            self.files = {name: data for name, data in self.files.items() if not name.startswith(emptied)}
             return ExecuteResponse()
         self.log.append(f"execute {command}")
         return await self.provider.command(self, command)
@@ -138,6 +139,8 @@ class MemorySandbox:
     async def download(self, source: str, target: Path, *, max_bytes: int = 1 << 30) -> list[str]:
         self._require_alive()
         self.log.append(f"download {source}")
+        if source in self.files:
+            target.write_bytes(self.files[source])
         for name, data in self.files.items():
             if name.startswith(source + "/"):
                 path = target / name[len(source) + 1 :]

@@ -69,7 +69,7 @@ def container_config(spec: SandboxSpec, image: Image, workdir: str, *, limit_dis
     mode = "" if default_user(spec, image) in ("", "0", "root") else "777"
     return {
         "Image": image.id,
-        "Entrypoint": ["sh", "-c", INIT, "harness"],
+        "Entrypoint": ["/bin/sh", "-c", INIT, "harness"],
         "Cmd": [str(math.ceil(spec.ttl_sec)), mode, workdir, *spec.directories],
         "User": "0:0",
         "WorkingDir": "/",

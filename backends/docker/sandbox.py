@@ -7,8 +7,11 @@ import shlex
 import tempfile
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+
+from aiodocker import DockerError
 
 from backends import archive, frame, posix
 from backends.docker.engine import Engine
@@ -192,23 +195,23 @@ class DockerSandbox:
 
     async def _unframed(self, error: frame.FrameError, run: Any, *, late: bool, duration: float) -> ExecuteResponse:
         """A wrapper that a command killed still leaves the exit code that the engine saw; all else is trouble."""
-        async with self._engine.call("inspect", sandbox_id=self.id) as client:
-            try:
-                alive = (await client.containers.container(self.id).show())["State"]["Running"]
-                code = (await run.inspect())["ExitCode"] if alive else None
-            except Exception as trouble:
-                from aiodocker import DockerError
-
-                if not isinstance(trouble, DockerError) or trouble.status != 404:
-                    raise
-                alive, code = False, None
-        if not alive:
+        if not await self._answers():
             raise (await death(self._engine, self.id, self._born)).error(self.id, "execute") from error
+        async with self._engine.call("inspect", sandbox_id=self.id):
+            code = (await run.inspect())["ExitCode"]
         if error.began and (late or isinstance(code, int)):
             return ExecuteResponse(exit_code=None if late else code, timed_out=late, duration_sec=duration)
         raise SandboxError(
             f"the command could not be started: {error}", backend=NAME, operation="execute", sandbox_id=self.id
         ) from error
+
+    async def _answers(self) -> bool:
+        """Whether a process still starts inside. A dying container is listed as running for a while longer."""
+        probe = frame.Request(argv=("/bin/sh", "-c", "echo alive"), env={}, limit=1 << 16)
+        with suppress(SandboxError, TimeoutError):
+            async with asyncio.timeout(_ABORT_SEC):
+                return (await self._engine.exec(self.id, probe))[0] == b"alive\n"
+        return False
 
     async def _sweep(self, request: frame.Request, user: str, *, wrapper: bool) -> None:
         """Kill what a command left, also under users that the sweep's own user cannot look into."""
@@ -231,7 +234,7 @@ class DockerSandbox:
         await finish(work, timeout=_ABORT_SEC)
 
     async def _kill_all(self) -> None:
-        request = frame.Request(argv=("sh", "-c", "kill -9 -1; echo done"), env={}, limit=1 << 16)
+        request = frame.Request(argv=("/bin/sh", "-c", "kill -9 -1; echo done"), env={}, limit=1 << 16)
         async with asyncio.timeout(_ABORT_SEC):
             reply, _ = await self._engine.exec(self.id, request, user="0")
         if not reply.endswith(b"done\n"):
@@ -274,11 +277,18 @@ def _upload_error(response: ExecuteResponse, place: str, sandbox_id: str) -> San
 
 
 async def remove(engine: Engine, container: str) -> None:
-    """Remove a container by id or name, running or not. One that is gone, or going, is fine."""
+    """Remove a container by id or name, running or not, and wait until it is gone. One that is gone is fine."""
     try:
         async with engine.call("remove", sandbox_id=container) as client:
-            await client.containers.container(container).delete(force=True, v=True)
+            found = client.containers.container(container)
+            try:
+                await found.delete(force=True, v=True)
+            except DockerError as error:
+                if error.status != 409:
+                    raise
+                # Its own removal is under way (it ended by itself, or another caller removes it).
+                while await found.show():  # noqa: ASYNC110 - the engine ends it
+                    await asyncio.sleep(0.05)
     except SandboxUnavailable as error:
-        cause = error.__cause__
-        if getattr(cause, "status", None) not in (404, 409):
+        if getattr(error.__cause__, "status", None) != 404:
             raise

@@ -27,13 +27,14 @@ from harness.job.plan import Execution, owed, plan
 from harness.job.progress import job_result, write_job_result
 from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
+from harness.job.trial_log import TrialLog
 from harness.records import TrialResult, now
 from harness.store.files import to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
-from harness.trial.events import Emit, Event, PhaseStarted, TrialFinished, TrialRetried
+from harness.trial.events import Emit, Event, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -254,7 +255,8 @@ async def _run(
 ) -> None:
     """Run the given executions and keep the job's own record up to date."""
     config, summary = prepared.config, outcome.summary
-    emit = _fan_out([*subscribers, _trial_log(paths)])
+    log = TrialLog(paths)
+    emit = _fan_out([*subscribers, log])
     book = _Book(paths, outcome, prepared)
     context = TrialContext(
         provider=provider,
@@ -300,6 +302,8 @@ async def _run(
         outcome.findings.append(f"the record could not be written: {error.strerror}; what is missing is still owed")
     finally:
         await prepared.agent.close()
+        log.close()
+        context.scratch.remove()
         outcome.seconds = loop.time() - started
         outcome.stopped = scheduler.stopping
         outcome.disk_full |= any(finished.tag == HOST_DISK_FULL.tag for finished in summary.last.values())
@@ -353,24 +357,3 @@ def _fan_out(subscribers: Sequence[Emit]) -> Emit:
                 listening.remove(subscriber)
 
     return emit
-
-
-def _trial_log(paths: JobPaths) -> Emit:
-    """Writes `trial.log`: one line for each thing that happened, with its time."""
-
-    def listen(event: Event) -> None:
-        if isinstance(event, PhaseStarted):
-            name, line = event.trial_name, f"{event.phase.value}" + (f" ({event.step})" if event.step else "")
-        elif isinstance(event, TrialFinished):
-            result = event.result
-            reward = "no reward" if result.reward is None else f"reward {result.reward:g}"
-            why = f" ({result.failure.tag})" if result.failure else ""
-            name, line = result.trial_name, f"{result.outcome.value if result.outcome else 'ended'}: {reward}{why}"
-        elif isinstance(event, TrialRetried):
-            name, line = event.result.trial_name, f"will be repeated in {event.delay_sec:.1f} s"
-        else:
-            return
-        with paths.trial(name).log.open("a", encoding="utf-8") as file:
-            file.write(f"{now().isoformat(timespec='milliseconds')} {line}\n")
-
-    return listen

@@ -11,7 +11,7 @@ from typing import Any
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
     """Replace `path` by `data` so that a reader, or a crash at any moment, sees the old file or the new one.
 
-    `durable` also survives a power cut: the file and its name are flushed to the disk before returning.
+    `durable` also holds for a power cut: the content is on the disk before the name is.
     Raises OSError; then the old file is intact and no temporary file is left.
     """
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
@@ -30,16 +30,6 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if durable:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def to_json(value: Any) -> str:

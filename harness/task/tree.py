@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import TaskInvalid
 
 IGNORED = frozenset({".git", "__pycache__", ".DS_Store"})
-"""Names that are no part of a task wherever they appear."""
+"""Names that are no part of a task's identity wherever they appear."""
 
 TEXT_LIMIT = 1 << 20
 """Bytes that task.toml, an instruction or a script may have."""
@@ -27,7 +27,7 @@ class Entry:
 
 
 def list_tree(root: Path) -> list[Entry]:
-    """Every file and link below `root`, sorted by name.
+    """Every file and link below `root` that is not `IGNORED`, sorted by name.
 
     Raises TaskInvalid for a link that leaves the folder, links that form a cycle, and anything but files, folders
     and links (opening a pipe would block for ever).
@@ -36,28 +36,31 @@ def list_tree(root: Path) -> list[Entry]:
     entries: list[Entry] = []
     inner_folders: dict[str, set[str]] = {}
     has_folder_links = False
-    pending = [""]
+    pending = [("", True)]
     while pending:
-        folder = pending.pop()
+        folder, counts = pending.pop()
         inner = inner_folders.setdefault(folder, set())
         with os.scandir(f"{real_root}/{folder}") as items:
             for item in items:
-                if item.name in IGNORED:
-                    continue
                 name = f"{folder}{item.name}"
+                if name == ".git":
+                    continue
+                # What is ignored may still be uploaded with its folder, so links in it are checked all the same.
+                part = counts and item.name not in IGNORED
                 if item.is_symlink():
                     target = _inside(item.path, name, real_root)
-                    entries.append(Entry(name, executable=False, target=str(Path(item.path).readlink())))
+                    if part:
+                        entries.append(Entry(name, executable=False, target=str(Path(item.path).readlink())))
                     if os.path.isdir(target):  # noqa: PTH112 - one stat; Path would double the cost of a walk
                         inner.add(_relative(target, real_root))
                         has_folder_links = True
                 elif item.is_dir():
                     inner.add(f"{name}/")
-                    pending.append(f"{name}/")
-                elif item.is_file():
-                    entries.append(Entry(name, executable=bool(item.stat().st_mode & 0o111)))
-                else:
+                    pending.append((f"{name}/", part))
+                elif not item.is_file():
                     raise TaskInvalid(f"{show_path(name)} is neither a file nor a folder")
+                elif part:
+                    entries.append(Entry(name, executable=bool(item.stat().st_mode & 0o111)))
     if has_folder_links:
         try:
             graphlib.TopologicalSorter(inner_folders).prepare()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from backends.errors import SandboxError
@@ -39,9 +40,20 @@ async def clean(sandbox: SandboxBackendProtocol, task: Task, *, user: str | None
 
 def leak_candidates(task: Task, workdir: str) -> list[tuple[str, str]]:
     """Where a copy of a test or solution file would lie, and the SHA-256 it would have."""
-    roots = list(dict.fromkeys([workdir.rstrip("/"), *_ROOTS]))
+    folders: dict[Path, str] = {}
+    for step in task.steps:
+        folders.update(dict.fromkeys(step.tests, "tests"))
+        if step.solution_dir is not None:
+            folders[step.solution_dir] = "solution"
+    return _candidates(task.digest, tuple(folders.items()), workdir.rstrip("/"))
+
+
+@lru_cache(maxsize=1024)
+def _candidates(version: str, folders: tuple[tuple[Path, str], ...], workdir: str) -> list[tuple[str, str]]:
+    """Remembered per task and version, since its attempts share them."""
+    roots = list(dict.fromkeys([workdir, *_ROOTS]))
     candidates: dict[str, str] = {}
-    for kind, relative, digest in _secrets(task):
+    for kind, relative, digest in _secrets(folders):
         names = [f"{kind}/{relative}"]
         if relative in _BARE_NAMES:
             names.append(relative)
@@ -51,14 +63,9 @@ def leak_candidates(task: Task, workdir: str) -> list[tuple[str, str]]:
     return sorted(candidates.items())
 
 
-def _secrets(task: Task) -> Iterator[tuple[str, str, str]]:
-    folders: dict[Path, str] = {}
-    for step in task.steps:
-        folders.update(dict.fromkeys(step.tests, "tests"))
-        if step.solution_dir is not None:
-            folders[step.solution_dir] = "solution"
+def _secrets(folders: tuple[tuple[Path, str], ...]) -> Iterator[tuple[str, str, str]]:
     seen = 0
-    for folder, kind in folders.items():
+    for folder, kind in folders:
         for path in _files(folder):
             seen += 1
             if seen > _MAX_FILES:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +11,61 @@ from backends.protocol import SandboxBackendProtocol
 from harness.store.files import to_json, write_atomic
 from harness.store.layout import TrialPaths
 from harness.task.model import Artifact
+from harness.trial.scratch import Scratch
 
 LOGS = "/logs"
-_RESERVED = {"trajectory.json", "trajectory.jsonl"}
+_RESERVED = frozenset({"trajectory.json"})
+_VERDICT = frozenset({"reward.txt", "reward.json", "status.json"})
 
 
-async def collect(
+async def collect_logs(
     sandbox: SandboxBackendProtocol,
     paths: TrialPaths,
+    scratch: Scratch,
     *,
     step: str | None,
-    artifacts: tuple[Artifact, ...],
     verdict: Mapping[str, bytes],
     max_bytes: int = 1 << 30,
 ) -> list[str]:
-    """Download /logs and the declared artifacts into the trial's folder; return the names that were dropped.
+    """Download /logs into the trial's folder; return the names that were dropped.
 
     The verdict's files are written from what the verifier's shell printed, never from what lies in the sandbox now.
     """
     dropped: list[str] = []
-    with tempfile.TemporaryDirectory(prefix=".collect-", dir=paths.root) as folder:
-        logs = Path(folder) / "logs"
-        logs.mkdir()
+    with scratch.folder() as logs:
         try:
             dropped += [f"{LOGS}/{name}" for name in await sandbox.download(LOGS, logs, max_bytes=max_bytes)]
         except (FileNotFoundError, NotADirectoryError):
             dropped.append(f"{LOGS} (missing)")
         dropped += _adopt(logs / "agent", paths.agent(step), reserved=_RESERVED)
-        dropped += _adopt(
-            logs / "verifier", paths.verifier(step), reserved={"reward.txt", "reward.json", "status.json"}
-        )
-        dropped += _adopt(logs / "artifacts", paths.artifacts(step) / "logs" / "artifacts", reserved=set())
+        _adopt(logs / "verifier", paths.verifier(step), reserved=_VERDICT)
+        dropped += _adopt(logs / "artifacts", paths.artifacts(step) / "logs" / "artifacts", reserved=frozenset())
     for name, content in verdict.items():
         paths.verifier(step).mkdir(parents=True, exist_ok=True)
-        write_atomic(paths.verifier(step) / name, content, durable=False)
-    manifest: list[dict[str, Any]] = [_entry("/logs/artifacts", "artifacts/logs/artifacts", "directory", "ok")]
-    for artifact in artifacts:
-        manifest.append(await _fetch(sandbox, artifact, paths.artifacts(step), dropped, max_bytes))
-    if artifacts or (paths.artifacts(step) / "logs").exists():
-        paths.artifacts(step).mkdir(parents=True, exist_ok=True)
-        write_atomic(paths.artifacts(step) / "manifest.json", to_json(manifest), durable=False)
+        (paths.verifier(step) / name).write_bytes(content)
     return dropped
 
 
-def _adopt(source: Path, target: Path, *, reserved: set[str]) -> list[str]:
+async def collect_artifacts(
+    sandbox: SandboxBackendProtocol,
+    paths: TrialPaths,
+    artifacts: Sequence[Artifact],
+    *,
+    step: str | None,
+    max_bytes: int = 1 << 30,
+) -> list[str]:
+    """Download what the task declares, with a manifest of how that went; return the names that were dropped."""
+    dropped: list[str] = []
+    folder = paths.artifacts(step)
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = [_entry("/logs/artifacts", "artifacts/logs/artifacts", "directory", "ok")]
+    for artifact in artifacts:
+        manifest.append(await _fetch(sandbox, artifact, folder, dropped, max_bytes))
+    write_atomic(folder / "manifest.json", to_json(manifest), durable=False)
+    return dropped
+
+
+def _adopt(source: Path, target: Path, *, reserved: frozenset[str]) -> list[str]:
     """Move a folder's entries to where they belong; what would replace a file of ours is dropped and named."""
     if not source.is_dir() or source.is_symlink():
         return []
@@ -65,8 +75,7 @@ def _adopt(source: Path, target: Path, *, reserved: set[str]) -> list[str]:
         target.mkdir(parents=True, exist_ok=True)
     for entry in entries:
         if entry.name in reserved or (target / entry.name).exists():
-            if not (source.name == "verifier" and entry.name in reserved):
-                dropped.append(f"{LOGS}/{source.name}/{entry.name} (reserved name)")
+            dropped.append(f"{LOGS}/{source.name}/{entry.name} (reserved name)")
             continue
         shutil.move(entry, target / entry.name)
     return dropped

@@ -6,7 +6,7 @@ Whatever happens inside, a record comes out: `run_trial` raises only CancelledEr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -25,7 +25,6 @@ from harness.records import (
     StepRecord,
     Timing,
     TrialResult,
-    Verification,
     VerifierResult,
     now,
 )
@@ -36,17 +35,20 @@ from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
 from harness.trial.clean import clean
-from harness.trial.collect import collect
+from harness.trial.collect import collect_artifacts, collect_logs
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
-from harness.trial.healthcheck import wait_until_healthy
+from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
 from harness.trial.record import blank_result, describe_error, describe_stop, failure_of, usage_record
 from harness.trial.save import save_result
 from harness.trial.spec import TrialContext, TrialSpec
 from harness.trial.steps import combine_rewards, meets
-from harness.trial.verifier import Judgement, verify
+from harness.trial.verifier import Judgement, hide_tests, verify
 
 T = TypeVar("T")
+
+_SETUP = "setup.sh"
+"""A step's own script, run in the workdir after its files were copied there."""
 
 
 class _Ended(Exception):
@@ -146,10 +148,13 @@ class _Trial:
         self.result.sandbox = SandboxRecord(
             backend=sandbox.backend, isolation=sandbox.capabilities.isolation, id=sandbox.id
         )
+        self.result.limits["memory_mb"]["enforced"] = sandbox.capabilities.memory_limit
         await self._prepare(sandbox)
         verdict: Verdict | None = None
         detail = ""
-        for step in self.task.steps:
+        for number, step in enumerate(self.task.steps):
+            if number:
+                await self._phase_call(hide_tests(sandbox, self.context.limits.helper), "hiding the tests")
             stop, detail, record = await self._act(sandbox, step)
             verdict = BY_STOP.get(stop)
             judgement = await self._judge(sandbox, step, record)
@@ -176,6 +181,8 @@ class _Trial:
         templates = [task.environment.env]
         for step in task.steps:
             templates += [step.verifier_env, step.solution_env]
+            if step.verifier_environment is not None:
+                templates.append(step.verifier_environment.env)
         self.redact = Redactor(secret for each in templates for secret in resolve_env(each, context.host_env).secrets)
         self.result.limits = {
             "agent_timeout_sec": _limit(context.effective(task.steps[0].agent_timeout, context.agent_timeout)),
@@ -201,7 +208,7 @@ class _Trial:
         self.phase(Phase.PREPARING)
         try:
             if self.task.environment.healthcheck is not None:
-                await wait_until_healthy(sandbox, self.task.environment.healthcheck)
+                await wait_until_healthy(sandbox, self.task.environment.healthcheck, user=self.task.steps[0].agent_user)
             root = "root" if sandbox.capabilities.users else None
             helper = self.context.limits.helper
             cleaning = clean(sandbox, self.task, user=root, timeout=helper)
@@ -249,19 +256,27 @@ class _Trial:
                 record.agent_execution.finished_at = now()
             self._keep_agent_part(step, record)
         record.exception_info = describe_stop(result.stop, result.detail)
-        try:
-            await self._helper(sandbox.kill_processes(), "ending the agent's processes", self.context.limits.helper)
-        except Exception as error:
-            raise _Ended(error) from error
+        await self._phase_call(sandbox.kill_processes(), "ending the agent's processes")
         return result.stop, result.detail or "", record
 
     async def _before_step(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
+        """The step's own files, its set-up script and its health check."""
+        helper = self.context.limits.helper
+        if step.files_dir is not None:
+            await self._phase_call(sandbox.upload(step.files_dir, sandbox.workdir), "uploading the step's files")
+            if step.name is not None and (step.files_dir / _SETUP).is_file():
+                setup = run_setup(sandbox, _SETUP, user=step.agent_user, timeout=helper)
+                await self._phase_call(setup, "the step's set-up")
+        if step.healthcheck is not None:
+            try:
+                await wait_until_healthy(sandbox, step.healthcheck, user=step.agent_user)
+            except Exception as error:
+                raise _Ended(error) from error
+
+    async def _phase_call(self, work: Awaitable[T], what: str) -> T:
+        """A helper call whose failure ends the trial."""
         try:
-            if step.files_dir is not None:
-                upload = sandbox.upload(step.files_dir, sandbox.workdir)
-                await self._helper(upload, "uploading the step's files", self.context.limits.helper)
-            if step.healthcheck is not None:
-                await wait_until_healthy(sandbox, step.healthcheck)
+            return await self._helper(work, what, self.context.limits.helper)
         except Exception as error:
             raise _Ended(error) from error
 
@@ -287,13 +302,14 @@ class _Trial:
         """Run the verifier and bring everything back."""
         self.phase(Phase.VERIFYING, step)
         record.verifier = Timing(started_at=now())
-        limits = self.context.limits
         timeout = self.context.effective(step.verifier_timeout).value
         separate = step.verifier_environment is not None
         self.result.verifier_environment_mode = "separate" if separate else "shared"
         try:
             if folder_digest(self.task.path) != self.task.digest:
                 raise TaskChanged("the task's files changed while the job ran")
+            if step.artifacts:
+                await self._collect_artifacts(sandbox, step)
             if separate:
                 judgement = await self._judge_apart(sandbox, step, timeout)
             else:
@@ -301,7 +317,7 @@ class _Trial:
             record.verifier.finished_at = now()
             if not separate:
                 self.phase(Phase.COLLECTING, step)
-                await self._collect(sandbox, step, judgement)
+                await self._collect_logs(sandbox, step, judgement.files)
         except Exception as error:
             raise _Ended(error) from error
         finally:
@@ -310,7 +326,7 @@ class _Trial:
             if step.name is None:
                 self.result.verifier = record.verifier
         if len(self.task.steps) > 1:
-            await self._helper(sandbox.kill_processes(), "ending the verifier's processes", limits.helper)
+            await self._phase_call(sandbox.kill_processes(), "ending the verifier's processes")
         return judgement
 
     async def _verify(self, sandbox: SandboxBackendProtocol, step: Step, timeout: float) -> Judgement:
@@ -328,9 +344,8 @@ class _Trial:
     async def _judge_apart(self, sandbox: SandboxBackendProtocol, step: Step, timeout: float) -> Judgement:
         """Verify in a sandbox of its own, which sees of the agent's only what was kept as artifacts."""
         assert step.verifier_environment is not None
-        empty = Judgement(reward=None, error=None, verification=Verification(), files={})
         self.phase(Phase.COLLECTING, step)
-        await self._collect(sandbox, step, empty)
+        await self._collect_logs(sandbox, step, {})
         labels = {OWNER: owner_label(), JOB: self.context.job_id, TRIAL: f"{self.spec.name}.verifier"}
         request = sandbox_spec(
             step.verifier_environment,
@@ -359,22 +374,18 @@ class _Trial:
                 )
             self.phase(Phase.VERIFYING, step)
             judgement = await self._verify(verifier_box, step, timeout)
-            await self._collect(verifier_box, step, judgement, artifacts=False)
+            await self._collect_logs(verifier_box, step, judgement.files)
             return judgement
         finally:
             await finish(verifier_box.stop(), timeout=self.context.limits.stop)
 
-    async def _collect(
-        self, sandbox: SandboxBackendProtocol, step: Step, judgement: Judgement, *, artifacts: bool = True
-    ) -> None:
-        work = collect(
-            sandbox,
-            self.paths,
-            step=step.name,
-            artifacts=step.artifacts if artifacts else (),
-            verdict=judgement.files,
-        )
-        self.result.dropped_files += await self._helper(work, "collecting what is left", self.context.limits.collect)
+    async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step, verdict: Mapping[str, bytes]) -> None:
+        work = collect_logs(sandbox, self.paths, self.context.scratch, step=step.name, verdict=verdict)
+        self.result.dropped_files += await self._helper(work, "collecting the logs", self.context.limits.collect)
+
+    async def _collect_artifacts(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
+        work = collect_artifacts(sandbox, self.paths, step.artifacts, step=step.name)
+        self.result.dropped_files += await self._helper(work, "collecting artifacts", self.context.limits.collect)
 
     async def _helper(self, work: Awaitable[T], what: str, timeout: float) -> T:
         """A call of the harness's own, which has its own deadline above the backend's."""

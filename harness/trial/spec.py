@@ -13,6 +13,7 @@ from harness.store.layout import JobPaths, TrialPaths, slug, trial_name
 from harness.task.model import BrokenTask, Limit, Task
 from harness.trial.events import Emit
 from harness.trial.limits import TrialLimits
+from harness.trial.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class TrialContext:
         timeout_multiplier: stretches the tasks' own time-outs.
         pass_mark: the reward from which an attempt counts as a success.
         policy_version: the version of the trained policy behind the agent, where there is one.
+        scratch: folders of the job's for what is downloaded and not yet in its place.
     """
 
     provider: SandboxProvider
@@ -71,6 +73,10 @@ class TrialContext:
     seed: int = 0
     allow_unsafe: bool = False
     policy_version: str | None = None
+    scratch: Scratch = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scratch", Scratch(self.paths.root / ".scratch"))
 
     def trial(self, spec: TrialSpec) -> TrialPaths:
         """The folder of an execution."""

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from backends.errors import SandboxError, SandboxOutOfMemory
 from backends.protocol import SandboxBackendProtocol
@@ -27,6 +24,8 @@ TESTS = "/tests"
 VERDICT = "/logs/verifier"
 _REWARD_FILES = ("reward.json", "reward.txt", "status.json")
 _TAIL_BYTES = 4000
+_MAKE_RUNNABLE = f"chmod a+x {TESTS}/test.sh 2>/dev/null"
+"""A task that lost its script's executable bit on the way is not to blame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +72,14 @@ async def _verify_once(
     timeout: float,
     helper_timeout: float,
 ) -> Judgement:
-    root = "root" if sandbox.capabilities.users else None
-    await _as_root(sandbox, _prepare_script(step.verifier_user), root, helper_timeout, "empty the verifier's folders")
-    with tempfile.TemporaryDirectory(prefix="harness-tests-") as staged:
-        await sandbox.upload(_stage_tests(step, Path(staged)), TESTS)
+    owned = (TESTS, VERDICT) if step.tests else (VERDICT,)  # without tests of its own, the verifier's image brings them
+    await run_as_root(
+        sandbox, _prepare_script(owned, step.verifier_user), helper_timeout, "empty the verifier's folders"
+    )
+    for folder in step.tests:
+        await sandbox.upload(folder, TESTS)
     if step.verifier_user is not None:
-        await _as_root(
-            sandbox, f"chmod -R a+rX {TESTS}; chmod a+x {TESTS}/test.sh", root, helper_timeout, "open /tests"
-        )
+        await run_as_root(sandbox, f"chmod -R a+rX {TESTS}; {_MAKE_RUNNABLE}; :", helper_timeout, "open /tests")
     nonce = secrets.token_hex(8)
     response = await sandbox.execute(
         _run_script(nonce, sandbox.workdir),
@@ -93,7 +92,15 @@ async def _verify_once(
     return _judge(response, nonce, allowed, sandbox, timeout)
 
 
-async def _as_root(sandbox: SandboxBackendProtocol, script: str, root: str | None, timeout: float, what: str) -> None:
+async def hide_tests(sandbox: SandboxBackendProtocol, timeout: float) -> None:
+    """Take the tests, the verdict and the last agent's logs away before the next step's agent starts."""
+    script = empty_script((TESTS, VERDICT, "/logs/agent")) + f"rm -rf {VERDICT}\n"
+    await run_as_root(sandbox, script, timeout, "hide the tests from the next step")
+
+
+async def run_as_root(sandbox: SandboxBackendProtocol, script: str, timeout: float, what: str) -> None:
+    """A command of the harness's own, as root where there are users. Raises SandboxError if it fails."""
+    root = "root" if sandbox.capabilities.users else None
     response = await sandbox.execute(script, timeout=timeout, cwd="/", user=root)
     if response.exit_code != 0:
         raise SandboxError(
@@ -104,35 +111,27 @@ async def _as_root(sandbox: SandboxBackendProtocol, script: str, root: str | Non
         )
 
 
-def _prepare_script(verifier_user: str | None) -> str:
-    """Empty /tests and /logs/verifier, links included, and fail unless they really are empty."""
-    owner = f"chown {shlex.quote(verifier_user)} {VERDICT}" if verifier_user else ":"
+def empty_script(folders: Sequence[str]) -> str:
+    """Make each folder anew where it is a link or missing, empty it else, and fail unless it really is empty."""
     return f"""set -u
 [ -L /logs ] && rm -f /logs
-for d in {TESTS} {VERDICT}; do
+for d in {" ".join(folders)}; do
   if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; else
     rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; fi
   [ -z "$(ls -A "$d")" ] || {{ echo "$d could not be emptied"; exit 1; }}
 done
-rm -f /etc/ld.so.preload 2>/dev/null
-chmod 755 {VERDICT} || exit 1
-{owner}
 """
 
 
-def _stage_tests(step: Step, staged: Path) -> Path:
-    """One folder with everything that belongs in /tests, test.sh executable."""
-    for folder in step.tests:
-        shutil.copytree(folder, staged, symlinks=True, dirs_exist_ok=True)
-    script = staged / "test.sh"
-    if script.is_file() and not script.is_symlink():
-        script.chmod(0o755)
-    return staged
+def _prepare_script(owned: Sequence[str], verifier_user: str | None) -> str:
+    owner = f"chown {shlex.quote(verifier_user)} {VERDICT}" if verifier_user else ":"
+    return f"{empty_script(owned)}rm -f /etc/ld.so.preload 2>/dev/null\nchmod 755 {VERDICT} || exit 1\n{owner}\n"
 
 
 def _run_script(nonce: str, workdir: str) -> str:
     names = " ".join(_REWARD_FILES)
-    return f"""cd {shlex.quote(workdir)} 2>/dev/null || cd /
+    return f"""{_MAKE_RUNNABLE}
+cd {shlex.quote(workdir)} 2>/dev/null || cd /
 {TESTS}/test.sh </dev/null >{VERDICT}/test-stdout.txt 2>{VERDICT}/test-stderr.txt
 printf '%s exit %s\\n' {nonce} "$?"
 cd {VERDICT} || exit 0

@@ -79,7 +79,7 @@ def test_a_process_or_a_task_left_behind_fails_the_test_that_left_it(tmp_path: P
     source = (
         "import asyncio, subprocess\n"
         "kept = []\n"
-        "def test_process(): kept.append(subprocess.Popen(['sleep', '4']))\n"
+        "def test_process(): kept.append(subprocess.Popen(['sleep', '3']))\n"
         "async def test_task(): kept.append(asyncio.create_task(asyncio.sleep(60)))\n"
         "async def test_clean():\n"
         "    process = await asyncio.create_subprocess_exec('true')\n"

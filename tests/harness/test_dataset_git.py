@@ -153,22 +153,24 @@ def test_an_unknown_repository_revision_or_path_is_named(repo: Path, cache: Path
 def server() -> Iterator[tuple[str, list[str | None]]]:
     """An HTTP server that never has a repository, and the credentials that it was shown."""
     shown: list[str | None] = []
+    over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             shown.append(self.headers.get("Authorization"))
             if "slow" in self.path:
-                time.sleep(3)
-            self.send_error(403)
+                over.wait(10)
+            else:
+                self.send_error(403)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
         thread = threading.Thread(target=http.serve_forever)
         thread.start()
         yield f"127.0.0.1:{http.server_port}", shown
+        over.set()
         http.shutdown()
         thread.join()
 

@@ -95,7 +95,9 @@ def test_a_pipe_does_not_block_the_loader(folder: Path) -> None:
 
 
 @pytest.mark.case("H2")
-@pytest.mark.parametrize("place", ["environment/secret", "tests/data", "solution/x", "notes", "instruction.md"])
+@pytest.mark.parametrize(
+    "place", ["environment/secret", "tests/data", "solution/x", "notes", "instruction.md", "tests/__pycache__"]
+)
 def test_a_link_that_leaves_the_folder_breaks_the_task(folder: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "canary").write_text("CANARY")
     (folder / place).unlink(missing_ok=True)
@@ -104,6 +106,13 @@ def test_a_link_that_leaves_the_folder_breaks_the_task(folder: Path, tmp_path: P
     assert "CANARY" not in reason(folder)
     (folder / place).unlink()
     (folder / place).symlink_to(tmp_path)
+    assert "leaves the task's folder" in reason(folder)
+
+
+@pytest.mark.case("H2")
+def test_a_link_hidden_in_an_ignored_folder_breaks_the_task_too(folder: Path) -> None:
+    (folder / "environment/__pycache__").mkdir()
+    (folder / "environment/__pycache__/x").symlink_to("/etc/passwd")
     assert "leaves the task's folder" in reason(folder)
 
 
