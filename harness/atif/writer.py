@@ -57,6 +57,7 @@ class TrajectoryWriter:
         self._agent = AgentInfo(name=agent_name, version=agent_version, model_name=model_name)
         self._redact = redact
         self._now = now
+        self._head = b""
         self._document = GrowingDocument(path)
         self._settled = Usage()
         self._last: Step | None = None
@@ -176,9 +177,11 @@ class TrajectoryWriter:
         if observation is not None:
             added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
             body = body.removesuffix(b"}") + b',"observation":' + added + b"}"
-        self._document.update(self._head(), body, self._tail())
+        if not self._head:
+            self._head = self._make_head()
+        self._document.update(self._head, body, self._tail())
 
-    def _head(self) -> bytes:
+    def _make_head(self) -> bytes:
         head = {
             "schema_version": WRITTEN_VERSION,
             "session_id": self._session_id,
