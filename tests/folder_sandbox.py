@@ -39,6 +39,7 @@ class FolderSandbox:
     id: str = "folder"
     backend: str = "folder"
     workdir: str = "/"
+    user: str = "root"
     capabilities: Capabilities = NOTHING
     calls: list[str] = field(default_factory=list)
 

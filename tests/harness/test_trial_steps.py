@@ -64,7 +64,6 @@ async def test_a_steps_files_come_first_then_its_set_up_script_then_the_agent(tm
         "upload /tests",
         "upload /tests",
         "verify",
-        "download /logs",
         "kill",
         "empty",
         "upload /app",
@@ -75,7 +74,6 @@ async def test_a_steps_files_come_first_then_its_set_up_script_then_the_agent(tm
         "upload /tests",
         "upload /tests",
         "verify",
-        "download /logs",
         "kill",
         "stop",
     ]
