@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from agent_runs import require_valid
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.agents.tool_calling.history import History
@@ -38,7 +38,6 @@ def test_the_kept_window_begins_with_a_whole_group_and_a_huge_result_is_shortene
 
 
 @pytest.mark.case("C11")
-@settings(deadline=None)
 @given(
     widths=st.lists(st.integers(0, 4), max_size=12),
     keep=st.integers(1, 20),
@@ -71,7 +70,6 @@ def test_the_same_words_are_not_repeated_in_a_row() -> None:
     assert history.messages()[-1].content == "U\n\ngo on"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=400), st.integers(10, 200))
 def test_shortened_text_keeps_its_head_and_tail_and_says_what_is_missing(text: str, limit: int) -> None:
     short = shorten(text, limit)

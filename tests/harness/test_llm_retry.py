@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.llm.price import Price
@@ -19,7 +19,6 @@ def test_waits_double_up_to_the_cap() -> None:
     assert [policy.wait(retry, 0.0, None) for retry in range(6)] == [1, 2, 4, 8, 10, 10]
 
 
-@settings(deadline=None)
 @given(retry=st.integers(0, 500), chance=st.floats(0, 1, exclude_max=True), asked=st.none() | st.floats(0, 1e6))
 def test_a_wait_is_never_shorter_than_asked_and_jitter_only_adds(
     retry: int, chance: float, asked: float | None

@@ -8,7 +8,7 @@ import time
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.redaction import REDACTED, Redactor, is_secret_name
@@ -34,7 +34,6 @@ def test_a_value_is_found_in_every_form_it_travels_in(form: str) -> None:
 
 
 @pytest.mark.case("H4")
-@settings(deadline=None)
 @given(before=st.binary(max_size=7), after=st.binary(max_size=7), secret=st.text(min_size=8, max_size=40))
 def test_a_value_is_found_inside_base64_wherever_it_starts(before: bytes, after: bytes, secret: str) -> None:
     encoded = base64.b64encode(before + secret.encode("utf-8", "replace") + after).decode()
@@ -99,7 +98,6 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert Redactor()(text) == text
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="abc \n", max_size=60), st.integers(1, 7))
 def test_text_in_pieces_comes_out_as_text_in_one(text: str, size: int) -> None:
     redactor = Redactor(["abcabc"])

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import strict_json
@@ -19,7 +19,6 @@ ANYTHING = st.recursive(
 
 
 @pytest.mark.case("E1")
-@settings(deadline=None)
 @given(ANYTHING)
 def test_whatever_is_cleaned_is_strict_and_reads_back_the_same(value: Any) -> None:
     cleaned, _ = strict_json.clean(value)
