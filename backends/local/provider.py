@@ -13,12 +13,14 @@ from backends.local import unsafe
 from backends.local.home import STANDARD, Home, destroy, fill, find, homes, new_home
 from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
-from backends.local.namespaces import Isolation, Probe, probe, start_argv
+from backends.local.namespaces import Isolation, Probe, probe, seal_argv, start_argv
+from backends.local.process import run_blocking
 from backends.local.sandbox import LocalSandbox
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
 _CLEANUP_TIMEOUT_SEC = 60.0
+_SEAL_TIMEOUT_SEC = 10.0
 _INSTALL = "install bubblewrap and util-linux (Debian: `apt-get install bubblewrap util-linux`)"
 _ALLOW = (
     "allow unprivileged user namespaces (`sysctl -w user.max_user_namespaces=15000`; on Ubuntu also "
@@ -132,6 +134,7 @@ class LocalProvider:
                     isolation, home.root, uid=home.uid, network=full, source_dir=sources, info_fd=info_fd
                 )
             )
+            run_blocking(seal_argv(init.pid, uid=home.uid, network=full), b"", timeout=_SEAL_TIMEOUT_SEC)
             home = dataclasses.replace(home, pid=init.pid, pid_ticks=process_start_ticks(init.pid))
         home.save()
 

@@ -56,6 +56,7 @@ async def test_a_nested_namespace_gives_no_new_powers(sandbox: SandboxBackendPro
     )
     assert await code(sandbox, nested) != 0
     assert await code(sandbox, "unshare --mount true") != 0
+    assert await code(sandbox, "unshare --user true") != 0
     assert await code(sandbox, "chroot / true") != 0
     assert await code(sandbox, "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk") != 0
     assert not Path("/usr/harness-escape").exists()
