@@ -85,7 +85,11 @@ def new_home(labels: Mapping[str, str], *, created_at: float) -> Home:
     )
     # Others may pass through, to reach a root that only its owner may enter.
     home.folder.mkdir(mode=0o711 if home.uid is not None else 0o700)
-    home.save()
+    try:
+        home.save()
+    except OSError:
+        remove_tree(home.folder)
+        raise
     return home
 
 

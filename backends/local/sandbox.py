@@ -155,6 +155,7 @@ class LocalSandbox:
                 stdin=file.fileno(),
                 timeout=_TRANSFER_TIMEOUT_SEC,
                 max_output=1 << 16,
+                limits=self._own_limits,
             )
         posix.check(response, place)
 
