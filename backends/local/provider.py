@@ -99,7 +99,7 @@ class LocalProvider:
         """There is no connection to release."""
 
     def _probe(self) -> Probe:
-        return probe() if self._wanted is None else Probe(self._wanted, (f"isolation {self._wanted} was asked for",))
+        return probe(self._wanted)
 
     def _accept(self, spec: SandboxSpec) -> Isolation:
         """The isolation to start with. Raises before anything is made."""

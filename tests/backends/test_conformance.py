@@ -11,7 +11,6 @@ import pytest
 
 from backends import SandboxProvider, SandboxSpec, create_provider
 from backends.conformance import CHECKS, NotApplicable
-from backends.local.namespaces import Isolation, probe, tool
 
 BACKENDS = [
     pytest.param(("local", {"isolation": "bwrap"}), id="local-bwrap"),
@@ -24,10 +23,10 @@ DOCKER_IMAGE = "debian:bookworm-slim"
 @pytest.fixture(params=BACKENDS)
 async def provider(request: pytest.FixtureRequest) -> AsyncIterator[SandboxProvider]:
     name, options = request.param
-    isolation = options.get("isolation")
-    if isolation is not None and (tool(isolation) is None or probe().isolation is Isolation.NONE):
-        pytest.skip(f"{isolation} is not usable here")
     made = create_provider(name, **options)
+    readiness = await made.check()
+    if name == "local" and not readiness.works:
+        pytest.skip(readiness.detail)
     yield made
     await made.close()
 

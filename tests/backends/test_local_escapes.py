@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from backends import NetworkMode, SandboxBackendProtocol, SandboxSpec, create_provider
-from backends.local.namespaces import Isolation, probe, tool
+from backends.local.namespaces import tool
 
 
 @pytest.fixture(params=["bwrap", "unshare"])
 async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SandboxBackendProtocol]:
-    if tool(request.param) is None or probe().isolation is Isolation.NONE:
+    provider = create_provider("local", isolation=request.param)
+    if not (await provider.check()).works:
         pytest.skip(f"{request.param} is not usable here")
     (tmp_path / "Dockerfile").write_text("FROM debian\nWORKDIR /app\n")
-    made = await create_provider("local", isolation=request.param).start(SandboxSpec(build_dir=tmp_path))
+    made = await provider.start(SandboxSpec(build_dir=tmp_path))
     yield made
     await made.stop()
 
@@ -181,8 +182,8 @@ asyncio.run(main())
 async def test_a_killed_harness_leaves_a_folder_that_is_reaped_and_no_process(isolation: str, tmp_path: Path) -> None:
     from backends.lifecycle import reap
 
-    provider = create_provider("local")
-    if tool(isolation) is None or not (await provider.check()).works:
+    provider = create_provider("local", isolation=isolation)
+    if not (await provider.check()).works:
         pytest.skip(f"{isolation} is not usable here")
     (tmp_path / "Dockerfile").write_text("FROM debian\n")
     mark = os.urandom(6).hex()
