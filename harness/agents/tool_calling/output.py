@@ -1,0 +1,13 @@
+"""Text for the model's eyes: bounded, with its beginning and its end kept."""
+
+from __future__ import annotations
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` with at most `limit` characters of its own: head and tail, and a note on what is left out between."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out} of {len(text)} characters left out ...]\n{text[len(text) - tail :]}"
