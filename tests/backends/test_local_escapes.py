@@ -129,12 +129,14 @@ async def test_only_the_command_s_own_descriptors_are_open(sandbox: SandboxBacke
         os.close(inherited)
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_ends_at_the_deadline(sandbox: SandboxBackendProtocol) -> None:
     response = await sandbox.execute("bomb() { bomb | bomb & }; bomb; sleep 60", timeout=1.5)
     assert response.timed_out
     assert int(await output(sandbox, "ls -d /proc/[0-9]* | wc -l")) < 10
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_left_behind_ends_with_kill_processes(sandbox: SandboxBackendProtocol) -> None:
     await sandbox.execute("bomb() { bomb | bomb & }; bomb", timeout=5)
     await asyncio.sleep(0.5)

@@ -94,6 +94,7 @@ async def test_a_full_disk_is_named_as_such(folder: Path, tmp_path: Path, monkey
         subprocess.run(["umount", str(small)], check=True)
 
 
+@pytest.mark.slow
 async def test_a_hostile_tree_is_removed_to_the_last_file(folder: Path) -> None:
     sandbox = await create_provider("local").start(SandboxSpec(build_dir=folder))
     steps = "/".join(["d"] * 700)
