@@ -22,7 +22,7 @@ CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 
 # The shell's first act moves the offset of the descriptor that we share with it, which proves that it started.
-_HEAD = b"\nread -r _ <&3; exec 3<&-; "
+_HEAD = b"\nread -r _ <&3; exec 3<&-; umask 022; "
 
 
 class NotStarted(Exception):

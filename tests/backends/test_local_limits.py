@@ -116,3 +116,16 @@ async def test_an_environment_that_no_shell_can_hold_is_refused(folder: Path) ->
             await sandbox.execute("a\0b", timeout=10)
     finally:
         await sandbox.stop()
+
+
+async def test_the_harness_s_own_umask_changes_nothing(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        sandbox = await create_provider("local").start(SandboxSpec(build_dir=folder, directories=("/data/in",)))
+    finally:
+        os.umask(before)
+    try:
+        assert (await sandbox.execute("umask; echo x >/data/in/x; ls /app /data", timeout=10)).exit_code == 0
+        assert (await sandbox.execute("umask", timeout=10)).output == "0022"
+    finally:
+        await sandbox.stop()
