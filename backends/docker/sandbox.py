@@ -28,6 +28,7 @@ GRACE_SEC = 15.0
 TRANSFER_TIMEOUT_SEC = 600.0
 
 _ABORT_SEC = 30.0
+_ABORT_ROUNDS = 10  # an exec that the engine was still starting at the first is found by a later one
 _SPOOL_BYTES = 1 << 20
 _FULL = ("No space left on device", "Disk quota exceeded")
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
@@ -224,9 +225,10 @@ class DockerSandbox:
     async def _abort(self, request: frame.Request, user: str, work: asyncio.Task[Any]) -> None:
         """Kill a command and its wrapper, however far the engine has come with starting them."""
         try:
-            while not work.done():
+            for _ in range(_ABORT_ROUNDS):
                 await self._sweep(request, user, wrapper=True)
-                await asyncio.wait({work}, timeout=0.5)
+                if (await asyncio.wait({work}, timeout=0.5))[0]:
+                    break
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
