@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     AGENT_FAILED = "agent_failed"
     """The agent ended by its own fault and there is no reward; it counts as a failure."""
     INFRA_ERROR = "infra_error"
-    """The sandbox, the provider, the model's endpoint or the verifier's plumbing failed; it says nothing of the agent."""
+    """The sandbox, the provider, the model's endpoint or the verifier's plumbing failed: nothing about the agent."""
     TASK_ERROR = "task_error"
     """The task is broken or cannot be honoured here."""
     CANCELLED = "cancelled"
@@ -75,7 +75,8 @@ class Verdict:
         outcome: the outcome, unless a valid reward makes it `scored`.
         category: whose failure it is.
         tag: the specific name of the event, stable, e.g. "agent_timeout".
-        retry: a new attempt on a fresh sandbox is worth it.
+        retry: a new attempt on a fresh sandbox is worth it. Trouble of the verifier's own is repeated alone, by
+            `harness/trial/verifier.py`, and never by running the agent again.
         grade: the verifier still runs.
         reward_valid: a reward obtained all the same counts.
     """
@@ -140,8 +141,8 @@ BY_ERROR: dict[type[BaseException], Verdict] = {
     errors.ModelAuthError: _infra(Layer.MODEL, _SANDBOX, "model_auth", retry=False),
     errors.ModelRejected: _infra(Layer.MODEL, _SANDBOX, "model_rejected", retry=False),
     errors.ModelError: _infra(Layer.MODEL, _SANDBOX, "model_error"),
-    errors.VerifierTimeout: _infra(Layer.VERIFIER, _TIMEOUT, "verifier_timeout"),
-    errors.VerifierUnavailable: _infra(Layer.VERIFIER, _SANDBOX, "verifier_unavailable"),
+    errors.VerifierTimeout: _infra(Layer.VERIFIER, _TIMEOUT, "verifier_timeout", retry=False),
+    errors.VerifierUnavailable: _infra(Layer.VERIFIER, _SANDBOX, "verifier_unavailable", retry=False),
     errors.VerifierUnrunnable: _task(Layer.VERIFIER, "test_script_unrunnable"),
     errors.RewardMissing: _task(Layer.VERIFIER, "reward_missing"),
     errors.RewardInvalid: _task(Layer.VERIFIER, "reward_invalid"),

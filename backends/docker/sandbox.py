@@ -46,7 +46,7 @@ class DockerSandbox:
         self.workdir = workdir
         self.capabilities = capabilities
         self._engine = engine
-        self._user = user
+        self.user = user or "0"
         self._born = time.time()
 
     async def execute(
@@ -69,7 +69,7 @@ class DockerSandbox:
             env=env,
             stdin=stdin,
         )
-        return await self._run(request, timeout=timeout, user=self._user if user is None else user)
+        return await self._run(request, timeout=timeout, user=self.user if user is None else user)
 
     async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
         """See SandboxBackendProtocol."""

@@ -87,6 +87,10 @@ class LocalSandbox:
     def workdir(self) -> str:
         return self._workdir
 
+    @property
+    def user(self) -> str:
+        return "root"
+
     async def execute(
         self,
         command: str,

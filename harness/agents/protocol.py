@@ -17,6 +17,7 @@ class AgentRun:
     """Everything that one run of an agent is given.
 
     Attributes:
+        task_name: the task's own name; scripts and recorded trajectories are found by it.
         step: the instruction, and for the oracle the solution.
         sandbox: where to act. The verifier's files are not in it yet.
         trajectory: where every step is written the moment it happens. It outlives a cancelled run.
@@ -25,6 +26,7 @@ class AgentRun:
         seed: differs between the attempts of a task, and is the same when an attempt is repeated.
     """
 
+    task_name: str
     step: Step
     sandbox: SandboxBackendProtocol
     trajectory: TrajectoryWriter

@@ -1,16 +1,12 @@
 """What each operation of the docker backend costs next to the engine's own floor, in the same run.
 
-    PYTHONPATH=. python tests/benchmarks/bench_docker_ops.py [rounds]
-
 Prints the median milliseconds and our own CPU milliseconds (user + system, threads included) of each operation.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -19,6 +15,7 @@ from typing import Any
 
 import aiodocker
 import aiohttp
+import pytest
 
 from backends import SandboxSpec, create_provider
 from backends.docker.engine import address
@@ -69,7 +66,8 @@ class Floor:
         await container.delete(force=True, v=True)
 
 
-async def main(rounds: int) -> None:
+@pytest.mark.docker
+async def test_a_trial_costs_at_most_twice_the_engines_floor(rounds: int = 10) -> None:
     connector = aiohttp.UnixConnector(address().removeprefix("unix://"), limit=0)
     client = aiodocker.Docker(url="unix://localhost", connector=connector)
     floor = Floor(client)
@@ -122,7 +120,4 @@ async def main(rounds: int) -> None:
     await provider.close()
     await client.close()
     await connector.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10))
+    assert ours <= 2 * floors

@@ -1,0 +1,7 @@
+#!/bin/bash
+. /tests/grade.sh
+grade '2024-05-02 paper 1250
+2024-05-04 coffee 590
+2024-05-09 stamps 840
+2024-05-11 lamp 3999
+2024-05-17 cable 2310' 8989

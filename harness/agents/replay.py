@@ -1,0 +1,160 @@
+"""The agent that repeats a recorded run: it makes the same calls again, and asks no model.
+
+Calls of our own tools are repeated as they are. Of other agents, what runs a shell command is repeated as `bash`:
+`bash_command` (a terminal's keystrokes, without the keys that only a terminal knows), `bash`, `Bash`, `shell`,
+`execute_bash`, `run_command`, `run_shell_command`, `exec_command`, `terminal`, with their command under `command`,
+`cmd`, `keystrokes` or `input`. Whatever else was called is recorded as not repeated. A terminal keeps its directory
+and variables between commands, which is not repeated either; nor is what an agent uploaded, such as the oracle's
+solution.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.agents.protocol import AgentResult, AgentRun
+from harness.agents.tool_calling.calls import Call, parse_call
+from harness.agents.tool_calling.tools import ToolLimits, ToolResult, Workbench, run_tool
+from harness.atif.model import Step, ToolCall, Trajectory
+from harness.atif.reader import TrajectoryInvalid, load_trajectory
+from harness.errors import TaskUnsupported, UsageError
+from harness.failures import AgentStop
+from harness.llm.protocol import ToolRequest
+from harness.store.files import read_json
+from harness.store.layout import TrialPaths
+
+_SHELLS = {
+    *("bash", "Bash", "bash_command", "shell", "execute_bash", "run_command", "run_shell_command"),
+    *("exec_command", "terminal"),
+}
+_COMMAND_KEYS = ("command", "cmd", "keystrokes", "input")
+_TERMINAL_KEYS = re.compile(r"C-[a-z]|M-[a-z]|Enter|Escape|Tab|Up|Down|Left|Right")
+
+
+class ReplayConfig(BaseModel):
+    """What to repeat; times in seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: Path
+    """A trajectory, or a job's folder, ours or Harbor's, in which the task is found by its name."""
+    command_timeout_sec: float = Field(default=600.0, gt=0)
+    """For a recorded command that names no timeout."""
+
+
+class ReplayAgent:
+    """Repeats recorded calls. The first recorded attempt of a task, by the name of its folder, is what is repeated."""
+
+    name = "replay"
+    version = "1.0"
+    model_name = None
+
+    def __init__(self, config: ReplayConfig) -> None:
+        self._config = config
+
+    async def run(self, run: AgentRun) -> AgentResult:
+        """Make the recorded calls, in order. Raises TaskUnsupported when there is no recording of this task."""
+        recording = find_recording(self._config.source, run.task_name, run.step.name)
+        deadline = time.monotonic() + run.timeout_sec
+        bench = Workbench(
+            sandbox=run.sandbox,
+            limits=ToolLimits(command_sec=self._config.command_timeout_sec, max_command_sec=run.timeout_sec),
+            time_left=lambda: deadline - time.monotonic(),
+            user=run.step.agent_user,
+        )
+        run.trajectory.user(run.step.instruction, extra={"replayed_session": recording.session_id})
+        repeated = skipped = 0
+        for step in recorded_calls(recording):
+            calls = step.tool_calls or []
+            message = step.message if isinstance(step.message, str) else ""
+            run.trajectory.agent(message, tool_calls=calls, llm_calls=0, extra={"replayed_step": step.step_id})
+            for call in calls:
+                if bench.time_left() <= 0:
+                    return AgentResult(stop=AgentStop.TIMEOUT, detail="no time left")
+                result = await _repeat(call, bench)
+                if result is not None:
+                    repeated += 1
+                elif not _never_ran(call):
+                    skipped += 1
+                shown = result or ToolResult(content="[not repeated]", error="not_repeated")
+                run.trajectory.result(call.tool_call_id, shown.content, extra=shown.extra())
+        detail = f"{skipped} of {repeated + skipped} calls could not be repeated" if skipped else None
+        return AgentResult(detail=detail, metadata={"repeated": repeated, "not_repeated": skipped})
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def create_replay(config: ReplayConfig, name: str) -> ReplayAgent:
+    """The agent. Raises UsageError when there is nothing at `source`."""
+    if not config.source.exists():
+        raise UsageError(f"agent {name!r}: there is no trajectory and no job folder at {config.source}")
+    return ReplayAgent(config)
+
+
+def find_recording(source: Path, task_name: str, step_name: str | None) -> Trajectory:
+    """The trajectory of a task, or of one of its steps. Raises TaskUnsupported when there is none that can be read."""
+    path = source if source.is_file() else _path_in_job(source, task_name, step_name)
+    if path is None:
+        raise TaskUnsupported(f"{source} holds no trajectory of task {task_name!r}")
+    try:
+        return load_trajectory(path)
+    except TrajectoryInvalid as error:
+        raise TaskUnsupported(f"the recording cannot be replayed: {error}") from error
+
+
+def _path_in_job(job: Path, task_name: str, step_name: str | None) -> Path | None:
+    for trial in sorted(result.parent for result in job.glob("*/result.json")):
+        paths = TrialPaths(trial)
+        if _task_of(paths) == task_name and paths.trajectory(step_name).is_file():
+            return paths.trajectory(step_name)
+    return None
+
+
+def recorded_calls(recording: Trajectory) -> Iterator[Step]:
+    """The agent's steps with calls, without what was copied from an earlier trajectory."""
+    return (step for step in recording.steps if step.tool_calls and not step.is_copied_context)
+
+
+def repeatable(call: ToolCall) -> Call | None:
+    """The call as ours, or None: it never ran, or we have nothing like it."""
+    if _never_ran(call):
+        return None
+    ours = _parsed(call, call.function_name, call.arguments)
+    if not ours.fault or call.function_name not in _SHELLS:
+        return None if ours.fault else ours
+    command = next((value for key in _COMMAND_KEYS if isinstance(value := call.arguments.get(key), str)), None)
+    if command is None or not command.strip() or _TERMINAL_KEYS.fullmatch(command.strip()):
+        return None
+    shell = _parsed(call, "bash", {"command": command})
+    return None if shell.fault else shell
+
+
+async def _repeat(call: ToolCall, bench: Workbench) -> ToolResult | None:
+    ours = repeatable(call)
+    if ours is None or ours.tool is None or ours.arguments is None:
+        return None
+    return await run_tool(ours.tool, ours.arguments, bench)
+
+
+def _never_ran(call: ToolCall) -> bool:
+    """Whether the recorded call was refused for its form."""
+    return (call.extra or {}).get("fault") is not None
+
+
+def _parsed(call: ToolCall, name: str, arguments: dict[str, Any]) -> Call:
+    return parse_call(ToolRequest(id=call.tool_call_id, name=name, arguments=json.dumps(arguments)))
+
+
+def _task_of(trial: TrialPaths) -> str | None:
+    try:
+        return str(read_json(trial.result)["task_name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,110 @@
+"""A growing JSON document that is whole on disk at every moment, at a cost that does not grow with its length.
+
+Rewriting the whole document for every step would cost the square of its length, and extending it in place would leave
+a torn document to a reader, or to a process killed in the middle of a write. So there are two copies. One of them is
+the document, by a hard link; the other lags behind by one update. An update brings the lagging copy up to date (cut
+its closing brackets, append what it lacks, close again) and then moves the document's name over to it by rename, which
+is atomic. Every step is written twice, whatever the length of the document, and only the latest steps are in memory.
+Where the file system knows no hard links, every update publishes a whole new copy instead.
+
+A reader that opened the document sees one consistent version until the second update after that. Nothing here waits
+for the disk: whoever wants the document to survive a crash of the machine, too, flushes it once it is finished.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+_SEPARATOR = b",\n"
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One copy: how many settled items it has, and the byte after them."""
+
+    path: Path
+    items: int = 0
+    end: int = 0
+
+
+class GrowingDocument:
+    """`head`, items that are separated by commas, `tail`. The last item can change until it is settled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._copies = [_Copy(path.with_name(f".{path.name}.{index}")) for index in (0, 1)]
+        self._staging = path.with_name(f".{path.name}.new")
+        self._last: bytes | None = None
+        self._settled = 0
+        self._missing: list[bytes] = []
+        """The settled items that one of the copies still lacks, the newest last."""
+
+    def update(self, head: bytes, last: bytes, tail: bytes) -> None:
+        """Make `last` the last item. Raises OSError, and then the document is what it was before."""
+        behind, ahead = self._copies
+        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not behind.end:
+            # What a killed process left here may be linked to the document: it is removed, never written into.
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            behind.path.unlink(missing_ok=True)
+            flags |= os.O_CREAT | os.O_EXCL
+        lacking = self._lacking(behind)
+        start = behind.end
+        settled = b"".join([head if not start else b"", *(item + _SEPARATOR for item in lacking)])
+        content = settled + last + tail
+        handle = os.open(behind.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC) if start else _create(behind.path)
+        try:
+            _write_at(handle, start, content)
+            os.ftruncate(handle, start + len(content))
+        finally:
+            os.close(handle)
+        self._publish(behind.path)
+        behind.end, behind.items = start + len(settled), self._settled
+        self._last = last
+        self._missing = self._lacking(ahead)
+        self._copies = [ahead, behind]
+
+    def settle(self) -> None:
+        """The last item will not change any more; the next update adds one."""
+        if self._last is not None:
+            self._missing.append(self._last)
+            self._settled += 1
+            self._last = None
+
+    def finish(self) -> None:
+        """Leave the document alone in its folder."""
+        for path in (*(copy.path for copy in self._copies), self._staging):
+            path.unlink(missing_ok=True)
+
+    def _lacking(self, copy: _Copy) -> list[bytes]:
+        return self._missing[len(self._missing) - (self._settled - copy.items) :]
+
+    def _publish(self, source: Path) -> None:
+        try:
+            os.link(source, self._staging)
+        except OSError:
+            self._staging.unlink(missing_ok=True)
+            shutil.copyfile(source, self._staging)
+        self._staging.replace(self._path)
+
+
+def _create(path: Path) -> int:
+    """A new file. What a killed process left there may be linked to the document: it is removed, never written into."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        path.unlink()
+    return os.open(path, flags, 0o644)
+
+
+def _write_at(handle: int, offset: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(handle, view, offset)
+        view, offset = view[written:], offset + written

@@ -1,0 +1,208 @@
+"""Writes a trajectory step by step; what is on disk is valid ATIF at every moment from the first step on.
+
+Before the first step there is no document: ATIF demands at least one step. How a document can grow without ever being
+torn is told in `harness.atif.document`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness import strict_json
+from harness.atif.document import GrowingDocument
+from harness.atif.model import (
+    WRITTEN_VERSION,
+    AgentInfo,
+    FinalMetrics,
+    Metrics,
+    Observation,
+    ObservationResult,
+    Step,
+    ToolCall,
+)
+from harness.atif.usage import Usage
+
+INTERRUPTED = "[no result: the run ended while this call was running]"
+
+
+class TrajectoryWriter:
+    """The only writer of one trajectory.
+
+    Attributes:
+        path: the document.
+        usage: totals over the steps so far.
+        steps, tool_calls: how many there are so far.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        session_id: str,
+        agent_name: str,
+        agent_version: str,
+        model_name: str | None,
+        redact: Callable[[str], str] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`redact` is applied to every string that is written; `now` gives the steps their timestamps."""
+        self.path = path
+        self.usage = Usage()
+        self.steps = 0
+        self.tool_calls = 0
+        self._session_id = session_id
+        self._agent = AgentInfo(name=agent_name, version=agent_version, model_name=model_name)
+        self._redact = redact
+        self._now = now
+        self._head = b""
+        self._document = GrowingDocument(path)
+        self._settled = Usage()
+        self._last: Step | None = None
+        self._last_json = b""
+        """The latest step as it was before its results: it may hold many token ids, and is made into JSON once."""
+        self._closed = False
+
+    def describe_tools(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        """State the tools that the agent has, in OpenAI's function schema. Only before the first step."""
+        if self.steps:
+            raise ValueError("the tools are described before the first step")
+        self._agent = self._agent.model_copy(update={"tool_definitions": [dict(each) for each in definitions]})
+
+    def system(self, text: str, *, extra: Mapping[str, Any] | None = None) -> None:
+        """Append a step of the system: a prompt, or an event that the harness caused."""
+        self._append({"source": "system", "message": text, "extra": extra})
+
+    def user(self, text: str, *, extra: Mapping[str, Any] | None = None) -> None:
+        """Append a step of the user."""
+        self._append({"source": "user", "message": text, "extra": extra})
+
+    def agent(
+        self,
+        message: str,
+        *,
+        reasoning: str | None = None,
+        tool_calls: Sequence[ToolCall] = (),
+        metrics: Metrics | None = None,
+        model_name: str | None = None,
+        llm_calls: int = 1,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append a step of the agent, before its calls run; `result` then adds what each of them returned.
+
+        `llm_calls` is 0 for a step that no model took part in; such a step has neither metrics nor reasoning.
+        """
+        self._append(
+            {
+                "source": "agent",
+                "message": message,
+                "reasoning_content": reasoning,
+                "tool_calls": [call.model_dump(exclude_none=True) for call in tool_calls] or None,
+                "metrics": metrics.model_dump(exclude_none=True) if metrics else None,
+                "model_name": model_name,
+                "llm_call_count": llm_calls,
+                "extra": extra,
+            }
+        )
+        self.tool_calls += len(tool_calls)
+
+    def result(self, call_id: str | None, content: str, *, extra: Mapping[str, Any] | None = None) -> None:
+        """Add a result to the latest step: of the call `call_id`, or of no call in particular.
+
+        Raises ValueError if that call is not in the latest step, or already has its result.
+        """
+        if self._closed:
+            raise ValueError("the trajectory is closed")
+        self._add_result(call_id, content, extra)
+
+    def close(self) -> None:
+        """Give every call that never returned its note, and leave one plain file. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._last is not None:
+            self._interrupt_open_calls()
+            self._document.finish()
+
+    def _add_result(self, call_id: str | None, content: str, extra: Mapping[str, Any] | None) -> None:
+        step = self._require_step()
+        entry = {"source_call_id": call_id, "content": content, "extra": extra}
+        result = ObservationResult.model_validate(self._clean({k: v for k, v in entry.items() if v is not None}))
+        results = list(step.observation.results) if step.observation else []
+        if result.source_call_id is not None:
+            if result.source_call_id not in {call.tool_call_id for call in step.tool_calls or ()}:
+                raise ValueError(f"step {step.step_id}: {call_id!r} is not a call of this step")
+            if any(each.source_call_id == result.source_call_id for each in results):
+                raise ValueError(f"step {step.step_id}: call {call_id!r} already has its result")
+        self._last = step.model_copy(update={"observation": Observation(results=[*results, result])})
+        self._save()
+
+    def _append(self, fields: Mapping[str, Any]) -> None:
+        if self._closed:
+            raise ValueError("the trajectory is closed")
+        if self._last is not None:
+            self._interrupt_open_calls()
+            self._settled = self.usage
+            self._document.settle()
+        stamped = {"step_id": self.steps + 1, "timestamp": self._now().isoformat(), **fields}
+        self._last = Step.model_validate(self._clean({k: v for k, v in stamped.items() if v is not None}))
+        self._last_json = strict_json.dumps(self._last.model_dump(exclude_none=True)).encode()
+        self.steps += 1
+        self.usage = self._settled.plus(self._last)
+        self._save()
+
+    def _interrupt_open_calls(self) -> None:
+        step = self._require_step()
+        answered = {each.source_call_id for each in step.observation.results} if step.observation else set()
+        for call in step.tool_calls or ():
+            if call.tool_call_id not in answered:
+                self._add_result(call.tool_call_id, INTERRUPTED, {"interrupted": True})
+
+    def _clean(self, fields: dict[str, Any]) -> dict[str, Any]:
+        cleaned, notes = strict_json.clean(fields, self._redact)
+        if notes:
+            cleaned["extra"] = {**(cleaned.get("extra") or {}), "not_finite": notes}
+        return dict(cleaned)
+
+    def _require_step(self) -> Step:
+        if self._last is None:
+            raise ValueError("the trajectory has no step yet")
+        return self._last
+
+    def _save(self) -> None:
+        body = self._last_json
+        observation = self._require_step().observation
+        if observation is not None:
+            added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
+            body = body.removesuffix(b"}") + b',"observation":' + added + b"}"
+        if not self._head:
+            self._head = self._make_head()
+        self._document.update(self._head, body, self._tail())
+
+    def _make_head(self) -> bytes:
+        head = {
+            "schema_version": WRITTEN_VERSION,
+            "session_id": self._session_id,
+            "agent": self._agent.model_dump(exclude_none=True),
+        }
+        cleaned, _ = strict_json.clean(head, self._redact)
+        return strict_json.dumps(cleaned).removesuffix("}").encode() + b',"steps":[\n'
+
+    def _tail(self) -> bytes:
+        usage = self.usage
+        totals = FinalMetrics(
+            total_prompt_tokens=usage.prompt_tokens,
+            total_completion_tokens=usage.completion_tokens,
+            total_cached_tokens=usage.cached_tokens,
+            total_cost_usd=usage.cost_usd,
+            total_steps=self.steps,
+            extra={
+                "model_calls": usage.calls,
+                "unpriced_calls": usage.unpriced_calls,
+                "incomplete": usage.incomplete,
+                "tool_calls": self.tool_calls,
+            },
+        )
+        return b'\n],"final_metrics":' + strict_json.dumps(totals.model_dump(exclude_none=True)).encode() + b"}\n"

@@ -1,0 +1,51 @@
+"""`harness resume`: finish a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def resume(
+    job: Annotated[Path, typer.Argument(help="The job's folder.")],
+    attempts: Annotated[
+        int | None, typer.Option("--n-attempts", "-k", min=1, help="Add attempts, up to so many of each task.")
+    ] = None,
+    concurrent: Annotated[int | None, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.")] = None,
+    keep_errors: Annotated[
+        bool, typer.Option("--keep-errors", help="Leave attempts that infrastructure failed as they are.")
+    ] = False,
+    max_infra: Annotated[
+        float, typer.Option("--max-infra", min=0, max=1, help="Exit 3 above this share of infrastructure errors.")
+    ] = 0.05,
+    fail_under: Annotated[
+        float | None, typer.Option("--fail-under", min=0, max=1, help="Exit 1 below this success rate.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
+    plain_lines: Annotated[bool, typer.Option("--plain", help="Lines instead of a live panel.")] = False,
+) -> int:
+    """Finish a job: run exactly what is still owed.
+
+    Owed is every attempt that was not run, was interrupted or cancelled, or was failed by infrastructure. Refuses if
+    the agent, its model, the backend or a task has changed. Sandboxes that a killed run left behind are removed.
+    """
+    from harness.cli.drive import drive
+    from harness.job.runner import resume_job
+    from harness.store.layout import JobPaths
+
+    return drive(
+        lambda emit, on_start: resume_job(
+            JobPaths(job),
+            n_attempts=attempts,
+            n_concurrent=concurrent,
+            keep_errors=keep_errors,
+            subscribers=[emit],
+            on_start=on_start,
+        ),
+        as_json=as_json,
+        plain_lines=plain_lines,
+        max_infra=max_infra,
+        fail_under=fail_under,
+    )

@@ -1,0 +1,222 @@
+"""`harness show`: a job, or one trial with its trajectory, in the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from harness.atif.model import Step
+    from harness.job.summary import Finished, JobSummary
+    from harness.records import TrialResult
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A job's folder, a trial's folder, or a trajectory.json.")],
+    step: Annotated[int | None, typer.Option("--step", min=1, help="Only this step of the trajectory.")] = None,
+    tail: Annotated[int | None, typer.Option("--tail", min=1, help="Only the last steps.")] = None,
+    grep: Annotated[str | None, typer.Option("--grep", help="Only steps that match this regular expression.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Do not shorten long texts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The job's summary, or the trial's record, as JSON.")] = False,
+) -> int:
+    """Show a job's results, or one trial's trajectory. Reads job folders of Harbor, too."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if path.is_file():
+        _show_trajectory(path, console, step, tail, grep, full)
+    elif (path / "task.toml").exists():
+        raise UsageError(f"{path} is a task: harness tasks show {path}")
+    elif _is_trial(path):
+        _show_trial(path, console, step, tail, grep, full, as_json)
+    elif path.is_dir():
+        _show_job(path, console, as_json)
+    else:
+        raise UsageError(f"{path} does not exist")
+    return 0
+
+
+def _is_trial(path: Path) -> bool:
+    """A trial's `result.json` names its trial; a job's does not."""
+    from harness.store.files import read_json
+
+    try:
+        document = read_json(path / "result.json")
+    except (OSError, ValueError):
+        return (path / "trial.log").exists()
+    return isinstance(document, dict) and "trial_name" in document
+
+
+def _show_job(path: Path, console: Console, as_json: bool) -> None:
+    from harness.cli.display import end_table, plain
+    from harness.job.progress import summarise, summary_document
+    from harness.store.files import read_json
+    from harness.store.layout import JobPaths
+
+    paths = JobPaths(path)
+    n_total, pass_mark = None, 1.0
+    try:
+        document = read_json(paths.result)
+        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
+        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
+    except (OSError, ValueError, AttributeError, TypeError):
+        pass
+    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
+    if not summary.last and not findings:
+        raise UsageError(f"{path} holds no trials")
+    if as_json:
+        console.print_json(json.dumps({"job": str(path), **summary_document(summary), "findings": findings}))
+        return
+    console.print(end_table(summary))
+    counts = ", ".join(f"{count} {name}" for name, count in summary.counts.items() if count)
+    console.print(f"{summary.n_total} attempts: {counts}", markup=False)
+    console.print()
+    console.print(_trials_table(summary))
+    for finding in findings:
+        console.print(f"note: {plain(finding)}", markup=False, soft_wrap=True)
+
+
+def _trials_table(summary: JobSummary) -> object:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from harness.cli.display import duration, plain
+
+    table = Table(show_edge=False, pad_edge=False)
+    for name in ("trial", "outcome", "reward", "failure", "time"):
+        table.add_column(name, overflow="fold")
+
+    def order(finished: Finished) -> tuple[bool, str]:
+        return summary.passed(finished), finished.name
+
+    for finished in sorted(summary.last.values(), key=order):
+        table.add_row(
+            escape(plain(finished.name)),
+            finished.outcome.value,
+            "-" if finished.reward is None else f"{finished.reward:g}",
+            escape(plain(finished.tag or finished.exception or "")),
+            duration(finished.seconds),
+        )
+    return table
+
+
+def _show_trial(
+    path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool, as_json: bool
+) -> None:
+    from harness.store.reader import load_result
+
+    try:
+        result = load_result(path / "result.json")
+    except FileNotFoundError:
+        console.print(f"{path.name} has no result: it was interrupted, or still runs", markup=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path / 'result.json'} cannot be read: {str(error).splitlines()[0]}") from None
+    else:
+        if as_json:
+            console.print_json(result.model_dump_json())
+            return
+        _print_facts(result, console)
+    for trajectory in [path / "agent" / "trajectory.json", *sorted(path.glob("steps/*/agent/trajectory.json"))]:
+        if trajectory.is_file():
+            console.rule(str(trajectory.relative_to(path)), characters="-")
+            _show_trajectory(trajectory, console, step, tail, grep, full)
+    if result_tail := _verifier_tail(path):
+        console.rule("verifier", characters="-")
+        console.print(result_tail, markup=False)
+
+
+def _verifier_tail(path: Path) -> str:
+    from harness.cli.display import plain
+
+    output = path / "verifier" / "test-stdout.txt"
+    if not output.is_file() or output.is_symlink():
+        return ""
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - 2000))
+        text = file.read().decode("utf-8", "replace")
+    return "\n".join(plain(line) for line in text.splitlines())
+
+
+def _print_facts(result: TrialResult, console: Console) -> None:
+    from harness.cli.display import duration, plain
+
+    facts = {
+        "task": result.task_name,
+        "agent": f"{result.agent_info.name} {result.agent_info.version}"
+        + (f" ({result.agent_info.model_info.name})" if result.agent_info.model_info else ""),
+        "outcome": (result.outcome.value if result.outcome else "unknown")
+        + (f", reward {result.reward:g}" if result.reward is not None else ", no reward"),
+    }
+    if result.verifier_result and result.verifier_result.rewards and len(result.verifier_result.rewards) > 1:
+        facts["rewards"] = ", ".join(f"{key}={value:g}" for key, value in result.verifier_result.rewards.items())
+    if result.failure:
+        facts["failure"] = f"{result.failure.tag} ({result.failure.category.value}, {result.failure.layer.value})"
+        facts["because"] = result.failure.message
+    if result.sandbox:
+        facts["sandbox"] = f"{result.sandbox.backend}, isolation: {result.sandbox.isolation}"
+    timings = {
+        "environment": result.environment_setup,
+        "agent": result.agent_execution,
+        "verifier": result.verifier,
+    }
+    facts["time"] = ", ".join(f"{name} {duration(timing.seconds)}" for name, timing in timings.items() if timing)
+    for name, value in facts.items():
+        console.print(f"{name:>8}: {plain(value)}", markup=False, soft_wrap=True)
+
+
+def _show_trajectory(
+    path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool
+) -> None:
+    from harness.atif.reader import load_trajectory
+
+    steps = list(load_trajectory(path).steps)
+    if step is not None:
+        steps = [each for each in steps if each.step_id == step]
+        if not steps:
+            raise UsageError(f"{path} has no step {step}")
+    if grep is not None:
+        try:
+            pattern = re.compile(grep)
+        except re.error as error:
+            raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+        steps = [each for each in steps if pattern.search(each.model_dump_json())]
+    if tail is not None:
+        steps = steps[-tail:]
+    for each in steps:
+        _print_step(each, console, 10**9 if full else 1500)
+
+
+def _print_step(step: Step, console: Console, limit: int) -> None:
+    from harness.cli.display import plain
+
+    def show_text(text: str, indent: str, style: str | None = None) -> None:
+        shown = text if len(text) <= limit else text[:limit] + f" ... ({len(text) - limit} more characters; --full)"
+        for line in shown.splitlines():
+            console.print(indent + plain(line), markup=False, style=style, soft_wrap=True)
+
+    console.print(f"[{step.step_id}] {step.source}", markup=False, style="bold")
+    if step.reasoning_content:
+        show_text(step.reasoning_content, "  ~ ", "dim")
+    show_text(_text(step.message), "  ")
+    for call in step.tool_calls or ():
+        show_text(f"{call.function_name} {json.dumps(call.arguments, ensure_ascii=False)}", "  > ", "cyan")
+    for result in step.observation.results if step.observation else ():
+        show_text(_text(result.content), "  < ")
+
+
+def _text(content: object) -> str:
+    """A message as text; parts that are not text are named."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list | tuple) else [content]
+    return "\n".join(str(getattr(part, "text", None) or f"[{getattr(part, 'type', 'part')}]") for part in parts)

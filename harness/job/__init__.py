@@ -1,0 +1,1 @@
+"""A job: one agent on a set of tasks, some attempts each. Planned, run, resumed, summed up."""

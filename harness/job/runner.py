@@ -1,0 +1,359 @@
+"""Running a job: resolve, plan, run, sum up. `run_job` starts one, `resume_job` finishes one."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import harness
+from backends.errors import SandboxError
+from backends.lifecycle import JOB, reap
+from backends.protocol import SandboxProvider
+from backends.registry import create_provider
+from harness.agents.protocol import Agent
+from harness.agents.registry import agent_config, create_agent
+from harness.errors import UsageError
+from harness.failures import HOST_DISK_FULL
+from harness.job.config import JobConfig, JobLock, config_document, load_job, locked_tasks
+from harness.job.plan import Execution, owed, plan
+from harness.job.progress import job_result, write_job_result
+from harness.job.scheduler import RetryRule, Scheduler, Stopping
+from harness.job.summary import Finished, JobSummary
+from harness.job.trial_log import TrialLog
+from harness.records import TrialResult, now
+from harness.store.files import to_json, write_atomic
+from harness.store.layout import JobPaths
+from harness.store.reader import read_results
+from harness.task.dataset import load_dataset
+from harness.task.model import BrokenTask, Task
+from harness.trial.events import Emit, Event, TrialRetried
+from harness.trial.runner import run_trial
+from harness.trial.spec import TrialContext, TrialSpec
+
+_SAVE_EVERY_SEC = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class JobOutcome:
+    """How a job ended: its numbers, what was cut short, and what was found on the way."""
+
+    paths: JobPaths
+    summary: JobSummary
+    seconds: float = 0.0
+    stopped: Stopping = Stopping.NO
+    disk_full: bool = False
+    reaped: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """What whoever started a job is handed at its start: its live numbers, and the function that stops it."""
+
+    paths: JobPaths
+    summary: JobSummary
+    n_owed: int
+    stop: Callable[[Stopping], None]
+
+
+OnStart = Callable[[RunningJob], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """Everything that is known before the first trial starts."""
+
+    config: JobConfig
+    tasks: Sequence[Task | BrokenTask]
+    agent: Agent
+    lock: JobLock
+
+
+async def run_job(
+    config: JobConfig,
+    paths: JobPaths,
+    *,
+    subscribers: Sequence[Emit] = (),
+    on_start: OnStart = lambda job: None,
+    provider: SandboxProvider | None = None,
+    host_env: Mapping[str, str] | None = None,
+) -> JobOutcome:
+    """Run a new job in a folder of its own. `on_start` is handed the running job.
+
+    Raises UsageError before anything is created: unknown names, an empty selection, a folder that exists, a backend
+    that does not work here.
+    """
+    provider = provider or create_provider(config.backend)
+    try:
+        prepared = _prepare(config, str(uuid.uuid4()))
+        await _require_ready(provider, config)
+        _create_folder(paths, prepared)
+        with _held(paths):
+            specs = plan(prepared.tasks, config.n_attempts)
+            outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
+            await _run(prepared, paths, specs, outcome, provider, subscribers, on_start, host_env)
+            return outcome
+    finally:
+        await provider.close()
+
+
+async def resume_job(
+    paths: JobPaths,
+    *,
+    n_attempts: int | None = None,
+    n_concurrent: int | None = None,
+    keep_errors: bool = False,
+    subscribers: Sequence[Emit] = (),
+    on_start: OnStart = lambda job: None,
+    provider: SandboxProvider | None = None,
+    host_env: Mapping[str, str] | None = None,
+) -> JobOutcome:
+    """Run exactly what a job still owes, and reap the sandboxes that its killed runs left behind.
+
+    Raises UsageError if the folder is no job, is being run right now, or if what it was run on has changed.
+    """
+    config, lock = load_job(paths)
+    if n_attempts is not None and n_attempts < config.n_attempts:
+        raise UsageError(
+            f"the job has {config.n_attempts} attempts per task already; --n-attempts can only add to that"
+        )
+    config = config.model_copy(
+        update={
+            "n_attempts": n_attempts or config.n_attempts,
+            "n_concurrent": n_concurrent or config.n_concurrent,
+        }
+    )
+    provider = provider or create_provider(config.backend)
+    try:
+        with _held(paths):
+            prepared = _prepare(config, lock.job_id)
+            differences = lock.differences(prepared.lock)
+            if differences:
+                shown = "; ".join(differences[:5]) + (
+                    f"; and {len(differences) - 5} more" if len(differences) > 5 else ""
+                )
+                raise UsageError(
+                    f"{paths.root.name} can not be resumed, what it ran on has changed ({shown}): start a new job"
+                )
+            specs = plan(prepared.tasks, config.n_attempts)
+            outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
+            remaining = owed(specs, _scan(paths, specs, outcome), keep_errors=keep_errors)
+            if remaining:
+                await _require_ready(provider, config)
+                outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
+            prepared = replace(prepared, lock=lock)
+            if n_attempts:
+                _write_config(paths, config)
+            await _run(prepared, paths, remaining, outcome, provider, subscribers, on_start, host_env)
+            return outcome
+    finally:
+        await provider.close()
+
+
+def _prepare(config: JobConfig, job_id: str) -> _Prepared:
+    tasks = load_dataset(
+        config.dataset,
+        include=config.include,
+        exclude=config.exclude,
+        n=config.n_tasks,
+        seed=config.seed if config.shuffle else None,
+    )
+    config_path = Path(config.config_file) if config.config_file else None
+    agent = create_agent(config.agent, model=config.model, config=config_path, options=config.options)
+    lock = JobLock(
+        created_at=now(),
+        job_id=job_id,
+        harness_version=harness.__version__,
+        agent=agent_config(config.agent, model=config.model, config=config_path, options=config.options),
+        model_name=agent.model_name,
+        backend=config.backend,
+        seed=config.seed,
+        pass_mark=config.pass_mark,
+        n_concurrent_trials=config.n_concurrent,
+        retry={"max_retries": config.max_retries},
+        tasks=locked_tasks(tasks),
+    )
+    return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
+
+
+async def _require_ready(provider: SandboxProvider, config: JobConfig) -> None:
+    readiness = await provider.check()
+    if not readiness.works and not (config.backend == "local" and config.allow_unsafe_local):
+        fix = f": {readiness.fix}" if readiness.fix else ""
+        raise UsageError(f"the {config.backend} backend does not work here ({readiness.detail}){fix}")
+
+
+def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
+    try:
+        paths.root.mkdir(parents=True)
+    except FileExistsError:
+        raise UsageError(
+            f"{paths.root} exists: choose another --name, or finish it with: harness resume {paths.root}"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{paths.root} can not be made: {error.strerror}") from None
+    _write_config(paths, prepared.config)
+    write_atomic(paths.lock, prepared.lock.model_dump_json(indent=2) + "\n")
+
+
+def _write_config(paths: JobPaths, config: JobConfig) -> None:
+    write_atomic(paths.config, to_json(config_document(config, paths.root.name, str(paths.root.parent))))
+
+
+@contextmanager
+def _held(paths: JobPaths) -> Iterator[None]:
+    """Hold the job's folder for this process. The lock ends with the process, however it ends."""
+    try:
+        fd = os.open(paths.running, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise UsageError(f"{paths.root} can not be used as a job folder: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{paths.root} is being run by another process") from None
+        yield
+    finally:
+        os.close(fd)
+
+
+def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> list[Execution]:
+    """What every folder says of its execution; finished ones are counted into the summary."""
+    executions = []
+    folders: dict[str, tuple[str, int]] = {}
+    for spec in specs:
+        folders[spec.name] = (spec.task.name, spec.attempt)
+    for name, result, problem in read_results(paths):
+        if result is not None:
+            executions.append(Execution(result.task_name, result.attempt, result.retry, result.outcome))
+            outcome.summary.add(Finished.of(result))
+            continue
+        first, _, retry = name.rpartition("r") if name not in folders else (name, "", "0")
+        if first in folders and retry.isdigit():
+            executions.append(Execution(*folders[first], int(retry), None))
+            outcome.findings.append(f"{name}: {problem}; the attempt is run again")
+    return executions
+
+
+async def _run(
+    prepared: _Prepared,
+    paths: JobPaths,
+    specs: Sequence[TrialSpec],
+    outcome: JobOutcome,
+    provider: SandboxProvider,
+    subscribers: Sequence[Emit],
+    on_start: OnStart,
+    host_env: Mapping[str, str] | None,
+) -> None:
+    """Run the given executions and keep the job's own record up to date."""
+    config, summary = prepared.config, outcome.summary
+    log = TrialLog(paths)
+    emit = _fan_out([*subscribers, log])
+    book = _Book(paths, outcome, prepared)
+    context = TrialContext(
+        provider=provider,
+        agent=prepared.agent,
+        paths=paths,
+        job_id=prepared.lock.job_id,
+        emit=emit,
+        agent_config=prepared.lock.agent,
+        host_env=dict(os.environ) if host_env is None else host_env,
+        agent_timeout=config.agent_timeout,
+        timeout_multiplier=config.timeout_multiplier,
+        pass_mark=config.pass_mark,
+        seed=config.seed,
+        allow_unsafe=config.allow_unsafe_local,
+        policy_version=config.policy_version,
+    )
+
+    async def run_one(spec: TrialSpec) -> TrialResult:
+        book.running += 1
+        try:
+            result = await run_trial(spec, context)
+            summary.add(result)
+            return result
+        finally:
+            book.running -= 1
+            book.save_sometimes()
+
+    scheduler = Scheduler(
+        run_one,
+        concurrency=config.n_concurrent,
+        retry=RetryRule(max_retries=config.max_retries, base_sec=config.retry_base_sec),
+        on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
+        stop_on=lambda result: result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag,
+    )
+    on_start(RunningJob(paths=paths, summary=summary, n_owed=len(specs), stop=scheduler.stop))
+    book.save(durable=True)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    try:
+        await scheduler.run(specs)
+    except OSError as error:
+        outcome.disk_full = True
+        outcome.findings.append(f"the record could not be written: {error.strerror}; what is missing is still owed")
+    finally:
+        await prepared.agent.close()
+        log.close()
+        context.scratch.remove()
+        outcome.seconds = loop.time() - started
+        outcome.stopped = scheduler.stopping
+        outcome.disk_full |= any(finished.tag == HOST_DISK_FULL.tag for finished in summary.last.values())
+        with suppress(OSError):
+            book.save(durable=True, finished_at=now())
+        with suppress(SandboxError, OSError):
+            outcome.reaped += len(await reap(provider))
+
+
+class _Book:
+    """The job's `result.json`, rewritten now and then while the job runs, and at its end."""
+
+    def __init__(self, paths: JobPaths, outcome: JobOutcome, prepared: _Prepared) -> None:
+        self.paths = paths
+        self.outcome = outcome
+        self.lock = prepared.lock
+        parts = [prepared.agent.name, prepared.agent.model_name, Path(prepared.config.dataset).name or "adhoc"]
+        self.evals_key = "__".join(part for part in parts if part)
+        self.running = 0
+        self._saved_at = 0.0
+
+    def save_sometimes(self) -> None:
+        """Save if the last time is long enough ago, so that the cost does not grow with the number of trials."""
+        clock = asyncio.get_running_loop().time()
+        if clock - self._saved_at >= max(_SAVE_EVERY_SEC, len(self.outcome.summary.last) / 250):
+            with suppress(OSError):
+                self.save(durable=False)
+
+    def save(self, *, durable: bool, finished_at: datetime | None = None) -> None:
+        self._saved_at = asyncio.get_running_loop().time()
+        document: dict[str, Any] = job_result(
+            self.outcome.summary,
+            job_id=self.lock.job_id,
+            started_at=self.lock.created_at,
+            finished_at=finished_at,
+            evals_key=self.evals_key,
+            running=self.running,
+        )
+        write_job_result(self.paths, document, durable=durable)
+
+
+def _fan_out(subscribers: Sequence[Emit]) -> Emit:
+    """One function that tells everybody; a subscriber that fails is not asked again and never disturbs a trial."""
+    listening = list(subscribers)
+
+    def emit(event: Event) -> None:
+        for subscriber in list(listening):
+            try:
+                subscriber(event)
+            except Exception:  # noqa: BLE001 – a listener's trouble is not the trial's
+                listening.remove(subscriber)
+
+    return emit

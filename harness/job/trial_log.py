@@ -1,0 +1,46 @@
+"""`trial.log`: one line, with its time, for each thing that happened in an execution."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from harness.records import now
+from harness.store.layout import JobPaths
+from harness.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried
+
+
+class TrialLog:
+    """A subscriber that writes every trial's log; a file is open while its trial runs."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._paths = paths
+        self._files: dict[str, TextIO] = {}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, PhaseStarted):
+            self._write(event.trial_name, event.phase.value + (f" ({event.step})" if event.step else ""))
+        elif isinstance(event, TrialFinished):
+            result = event.result
+            reward = "no reward" if result.reward is None else f"reward {result.reward:g}"
+            why = f" ({result.failure.tag})" if result.failure else ""
+            self._write(result.trial_name, f"{result.outcome.value if result.outcome else 'ended'}: {reward}{why}")
+            self._files.pop(result.trial_name).close()
+        elif isinstance(event, TrialRetried):
+            with self._paths.trial(event.result.trial_name).log.open("a", encoding="utf-8") as file:
+                file.write(_line(f"will be repeated in {event.delay_sec:.1f} s"))
+
+    def close(self) -> None:
+        """Close what is still open."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _write(self, trial_name: str, text: str) -> None:
+        file = self._files.get(trial_name)
+        if file is None:
+            file = self._files[trial_name] = self._paths.trial(trial_name).log.open("a", encoding="utf-8", buffering=1)
+        file.write(_line(text))
+
+
+def _line(text: str) -> str:
+    return f"{now().isoformat(timespec='milliseconds')} {text}\n"

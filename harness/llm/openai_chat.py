@@ -1,0 +1,214 @@
+"""Any endpoint that speaks OpenAI's chat completions, through the `openai` SDK, with retries of our own.
+
+The SDK's retries are off: ours obey the time that the run has left, and tell the record how many there were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from harness import errors
+from harness.llm import classify, wire
+from harness.llm.price import Price
+from harness.llm.protocol import CallContext, Message, Reply, ToolSchema
+from harness.llm.retry import RetryPolicy, retry_after
+from harness.redaction import Redactor
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a model is served and how it is asked.
+
+    Attributes:
+        model: the model's name at the endpoint.
+        base_url: None is OpenAI's own.
+        api_key: stays out of every repr.
+        parameters: sampling parameters, sent as they are; those that the SDK does not know travel in the body.
+        request_timeout_sec: for one request, from the first byte sent to the last one received.
+        stream: ask for a stream; a broken connection is then noticed while the model still writes.
+        capture: ask for log-probabilities and token ids.
+        send_seed: send the run's seed; not every endpoint accepts one.
+        price: None where it is not known.
+        retry: when to ask again.
+    """
+
+    model: str
+    base_url: str | None = None
+    api_key: str = field(default="", repr=False)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    request_timeout_sec: float = 600.0
+    stream: bool = False
+    capture: bool = False
+    send_seed: bool = False
+    price: Price | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+class OpenAIChat:
+    """A ChatModel. `clock`, `sleep` and `chance` are there to be replaced in tests."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
+        self._redact = Redactor([endpoint.api_key])
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name at the endpoint."""
+        return self._endpoint.model
+
+    @property
+    def sampling(self) -> Mapping[str, Any]:
+        """The parameters of every call."""
+        return self._endpoint.parameters
+
+    async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
+        """Answer, after as many retries as the policy and the run's time allow.
+
+        Raises ContextOverflow, and ModelError by subclass. The last failure is what is raised.
+        """
+        request = self._request(messages, tools, context)
+        give_up_at = self._clock() + context.time_left
+        retry = 0
+        while True:
+            started = self._clock()
+            try:
+                reply = await self._ask(request)
+                return replace(reply, retries=retry, duration_sec=self._clock() - started)
+            except _Failed as failed:
+                error = failed.failure.error
+                wait = self._endpoint.retry.wait(retry, self._chance(), failed.asked_wait)
+                if not failed.failure.transient:
+                    raise error from None
+                if retry >= self._endpoint.retry.max_retries or self._clock() + wait >= give_up_at:
+                    raise type(error)(f"{error}, after {retry + 1} requests") from None
+            await self._sleep(wait)
+            retry += 1
+
+    async def close(self) -> None:
+        """Release connections."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.close()
+
+    def _request(
+        self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext
+    ) -> dict[str, Any]:
+        endpoint = self._endpoint
+        body: dict[str, Any] = {**endpoint.parameters}
+        if tools:
+            body["tools"] = [wire.tool_json(tool) for tool in tools]
+        if endpoint.send_seed:
+            body["seed"] = context.seed
+        if endpoint.capture:
+            body |= {"logprobs": True, "return_token_ids": True}
+        if endpoint.stream:
+            body["stream_options"] = {"include_usage": True}
+        # Everything but what the SDK insists on travels in extra_body, so that no parameter depends on its version.
+        return {
+            "model": endpoint.model,
+            "messages": [wire.message_json(message) for message in messages],
+            "stream": endpoint.stream,
+            "extra_body": body,
+        }
+
+    async def _ask(self, request: dict[str, Any]) -> Reply:
+        """One request. Raises _Failed for whatever goes wrong."""
+        import openai
+
+        try:
+            async with asyncio.timeout(self._endpoint.request_timeout_sec):
+                answer = await self._connected().chat.completions.create(**request)
+                if self._endpoint.stream:
+                    return await self._read_stream(answer)
+                if not isinstance(answer, openai.BaseModel):
+                    raise _cut("the endpoint's answer is no chat completion")
+                return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price)
+        except (openai.APITimeoutError, TimeoutError) as error:
+            message = f"no answer within {self._endpoint.request_timeout_sec:g} s"
+            raise _Failed(classify.Failure(errors.ModelTimeout(message), True)) from error
+        except openai.APIStatusError as error:
+            asked = retry_after(error.response.headers, datetime.now(UTC))
+            raise _Failed(self._clean(classify.of_status(error.status_code, error.body)), asked) from error
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            raise _cut(f"the connection failed: {type(cause).__name__}") from error
+        except openai.APIError as error:
+            raise _Failed(self._clean(classify.of_stream_error(error.body or error.message))) from error
+        except ValueError as error:
+            raise _cut("the endpoint's answer is not JSON") from error
+
+    async def _read_stream(self, chunks: Any) -> Reply:
+        reply = wire.StreamedReply()
+        async with chunks:
+            async for chunk in _received(chunks):
+                reply.add(chunk.to_dict(warnings=False))
+        if not reply.complete:
+            raise _cut("the stream was cut before its end")
+        return reply.reply(self._endpoint.price)
+
+    def _connected(self) -> AsyncOpenAI:
+        """The client of the running event loop: connections cannot move from a loop that has ended to another."""
+        import openai
+
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._loop = loop
+            self._client = openai.AsyncOpenAI(
+                api_key=self._endpoint.api_key or "none",
+                base_url=self._endpoint.base_url,
+                max_retries=0,
+                timeout=self._endpoint.request_timeout_sec,
+            )
+        return self._client
+
+    def _clean(self, failure: classify.Failure) -> classify.Failure:
+        """The same failure, its message without the key that some endpoints quote back."""
+        error = failure.error
+        return replace(failure, error=type(error)(self._redact(str(error))))
+
+
+class _Failed(Exception):
+    """One request failed; `asked_wait` is the endpoint's retry-after."""
+
+    def __init__(self, failure: classify.Failure, asked_wait: float | None = None) -> None:
+        super().__init__(str(failure.error))
+        self.failure = failure
+        self.asked_wait = asked_wait
+
+
+async def _received(chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
+    """The chunks of a stream. Before its version 3 the SDK lets its HTTP library's own errors pass here."""
+    import openai
+
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except openai.OpenAIError:
+        raise
+    except Exception as error:  # whatever breaks the reading of a stream has cut it
+        raise _cut(f"the stream was cut: {type(error).__name__}") from error
+
+
+def _cut(message: str) -> _Failed:
+    return _Failed(classify.Failure(errors.ModelUnavailable(message), True))

@@ -1,0 +1,182 @@
+"""OpenAI's chat format: our messages as its JSON, and its JSON, whole or streamed, as a reply.
+
+Servers leave out fields, send null for text, repeat call ids or forget them; whatever is missing stays unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness import strict_json
+from harness.llm.price import Price
+from harness.llm.protocol import Message, Reply, ToolRequest, ToolSchema
+
+Json = Mapping[str, Any]
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """One message as the endpoint wants it."""
+    body: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        body["content"] = message.content or None
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        body["tool_call_id"] = message.tool_call_id
+    return body
+
+
+def tool_json(tool: ToolSchema) -> dict[str, Any]:
+    """One tool as the endpoint wants it."""
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)},
+    }
+
+
+def reply_from(body: Json, price: Price | None) -> Reply:
+    """The reply in a whole response."""
+    choice = _mapping(next(iter(_sequence(body.get("choices"))), None))
+    message = _mapping(choice.get("message"))
+    return _reply(body, choice, message, _calls(_sequence(message.get("tool_calls"))), price)
+
+
+class StreamedReply:
+    """Puts a streamed response together, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._top: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {}
+        self._text: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
+        self._calls: dict[Any, dict[str, str]] = {}
+        self._token_ids: list[Any] = []
+        self._logprobs: list[Any] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether the terminal chunk came; without it the stream was cut."""
+        return self._choice.get("finish_reason") is not None
+
+    def add(self, chunk: Json) -> None:
+        """Take one chunk."""
+        for key in ("model", "usage", "prompt_token_ids"):
+            if chunk.get(key) is not None:
+                self._top[key] = chunk[key]
+        choice = _mapping(next(iter(_sequence(chunk.get("choices"))), None))
+        if choice.get("finish_reason") is not None:
+            self._choice["finish_reason"] = choice["finish_reason"]
+        if choice.get("prompt_token_ids") is not None:
+            self._choice["prompt_token_ids"] = choice["prompt_token_ids"]
+        self._token_ids += _sequence(choice.get("token_ids"))
+        self._logprobs += _sequence(_mapping(choice.get("logprobs")).get("content"))
+        delta = _mapping(choice.get("delta"))
+        for key, parts in self._text.items():
+            value = delta.get(key) or (delta.get("reasoning") if key == "reasoning_content" else None)
+            if isinstance(value, str):
+                parts.append(value)
+        for position, part in enumerate(_sequence(delta.get("tool_calls"))):
+            self._add_call(_mapping(part), position)
+
+    def reply(self, price: Price | None) -> Reply:
+        """The reply so far."""
+        choice = dict(self._choice)
+        if self._token_ids:
+            choice["token_ids"] = self._token_ids
+        if self._logprobs:
+            choice["logprobs"] = {"content": self._logprobs}
+        message = {key: "".join(parts) for key, parts in self._text.items() if parts}
+        calls = [{"id": call["id"], "function": call} for call in self._calls.values()]
+        return _reply(self._top, choice, message, _calls(calls), price)
+
+    def _add_call(self, part: Json, position: int) -> None:
+        index = part.get("index")
+        call = self._calls.setdefault(index if index is not None else position, {"id": "", "name": "", "arguments": ""})
+        function = _mapping(part.get("function"))
+        call["id"] = call["id"] or str(part.get("id") or "")
+        call["name"] += str(function.get("name") or "")
+        call["arguments"] += str(function.get("arguments") or "")
+
+
+def _reply(body: Json, choice: Json, message: Json, calls: tuple[ToolRequest, ...], price: Price | None) -> Reply:
+    usage = _mapping(body.get("usage"))
+    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    cached = _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
+    finish = choice.get("finish_reason")
+    refusal = _text(message.get("refusal")) or (str(finish) if finish == "content_filter" else None)
+    prompt_ids = body.get("prompt_token_ids") or choice.get("prompt_token_ids")
+    return Reply(
+        content=_text(message.get("content")),
+        reasoning=_text(message.get("reasoning_content") or message.get("reasoning")) or None,
+        tool_calls=calls,
+        finish_reason=str(finish) if finish is not None else None,
+        refusal=refusal,
+        model=str(body["model"]) if body.get("model") else None,
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        completion_tokens=completion,
+        cost_usd=price.of(prompt, cached, completion) if price else None,
+        prompt_token_ids=_ids(prompt_ids),
+        completion_token_ids=_ids(choice.get("token_ids")),
+        logprobs=_logprobs(_mapping(choice.get("logprobs")).get("content")),
+    )
+
+
+def _calls(raw: Sequence[Any]) -> tuple[ToolRequest, ...]:
+    """The calls, each under an id of its own: one that is missing or already taken is replaced by its position."""
+    calls: list[ToolRequest] = []
+    taken: set[str] = set()
+    for position, item in enumerate(raw):
+        call = _mapping(item)
+        function = _mapping(call.get("function"))
+        call_id = _text(call.get("id"))
+        if not call_id or call_id in taken:
+            call_id = f"{call_id or 'call'}_{position}"
+            while call_id in taken:
+                call_id += "_"
+        taken.add(call_id)
+        arguments = function.get("arguments")
+        calls.append(
+            ToolRequest(
+                id=call_id,
+                name=_text(function.get("name")),
+                arguments=arguments
+                if isinstance(arguments, str)
+                else ""
+                if arguments is None
+                else json.dumps(arguments),
+            )
+        )
+    return tuple(calls)
+
+
+def _text(value: object) -> str:
+    """Text, whether it comes as such, as null, or as a list of parts."""
+    if isinstance(value, str):
+        return strict_json.whole(value)
+    return "".join(_text(_mapping(part).get("text")) for part in _sequence(value))
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _sequence(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _ids(value: object) -> tuple[int, ...] | None:
+    ids = _sequence(value)
+    return tuple(ids) if ids and all(type(each) is int for each in ids) else None
+
+
+def _logprobs(content: object) -> tuple[float, ...] | None:
+    values: list[Any] = [_mapping(each).get("logprob") for each in _sequence(content)]
+    return tuple(map(float, values)) if values and all(isinstance(each, int | float) for each in values) else None

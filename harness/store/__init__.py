@@ -1,0 +1,1 @@
+"""The record on disk: where files lie, how they are written, how they are read back."""

@@ -1,0 +1,1 @@
+"""One trial: an agent, a task, a sandbox, a verdict, a record."""

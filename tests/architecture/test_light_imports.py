@@ -1,0 +1,61 @@
+"""Importing the packages, and asking for help, costs little and loads no SDK."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    *("torch", "transformers", "numpy", "scipy", "pandas", "ray", "sqlalchemy"),
+    *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
+    *("openai", "langsmith", "opentelemetry"),
+}
+
+
+def _loaded_by(code: str, repo: Path) -> list[str]:
+    """Which heavy packages a fresh interpreter has loaded after `code`."""
+    program = f"import sys\n{code}\nprint('LOADED', *sorted(set(sys.modules) & {HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=repo, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.mark.parametrize("package", ["backends", "harness", "evals", "trainer"])
+def test_importing_a_package_loads_nothing_heavy(package: str, repo: Path) -> None:
+    assert _loaded_by(f"import {package}", repo) == []
+
+
+def test_help_loads_nothing_heavy_and_no_command(repo: Path) -> None:
+    code = (
+        "from harness.cli.main import main\n"
+        "assert main(['--help']) == 0\n"
+        "from harness.cli.commands import BUILT_IN\n"
+        "assert not {row.target.partition(':')[0] for row in BUILT_IN.values()} & set(sys.modules)"
+    )
+    assert _loaded_by(code, repo) == []
+
+
+def test_help_of_every_command_loads_nothing_heavy(repo: Path) -> None:
+    code = (
+        "from harness.cli.main import main\n"
+        "from harness.cli.commands import command_rows\n"
+        "for name in command_rows(): assert main([name, '--help']) == 0, name"
+    )
+    assert _loaded_by(code, repo) == []
+
+
+@pytest.mark.slow
+def test_help_answers_within_350_ms(repo: Path) -> None:
+    def once() -> float:
+        started = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "harness.cli.main", "--help"], cwd=repo, check=True, capture_output=True, timeout=30
+        )
+        return time.perf_counter() - started
+
+    # The best of several: what the program costs, not what the machine does beside it.
+    assert min(once() for _ in range(7)) <= 0.35

@@ -1,0 +1,150 @@
+"""What every test relies on: which tests run here, and that each leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import inspect
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared-machine")
+
+_GRACE_SEC = 2.0
+_MULTIPROCESSING = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--run-slow", action="store_true", help="run the tests marked slow (CI=true does, too)")
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m have chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_slow(config, items)
+    docker = [item for item in items if item.get_closest_marker("docker")]
+    if not docker or engine_answers():
+        return
+    if _is_ci() or os.environ.get("REQUIRE_DOCKER") == "1":
+        raise pytest.UsageError(
+            f"{len(docker)} docker tests are required here, but no engine answers at {engine_url()}"
+        )
+    config.stash[_DOCKER_LEFT_OUT] = len(docker)
+    for item in docker:
+        item.add_marker(pytest.mark.skip(reason=f"no engine answers at {engine_url()}"))
+
+
+def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if _is_ci() or config.getoption("--run-slow") or "slow" in config.getoption("-m"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.stash[_SLOW_LEFT_OUT] = len(slow)
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if number := config.stash.get(_DOCKER_LEFT_OUT, 0):
+        terminalreporter.write_line(f"docker tests skipped ({number}): no engine answers at {engine_url()}")
+    if number := config.stash.get(_SLOW_LEFT_OUT, 0):
+        terminalreporter.write_line(f"slow tests left out ({number}): --run-slow or CI=true runs them")
+
+
+_DOCKER_LEFT_OUT = pytest.StashKey[int]()
+_SLOW_LEFT_OUT = pytest.StashKey[int]()
+
+
+def _is_ci() -> bool:
+    return os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+def engine_url() -> str:
+    """Where the Docker engine is expected."""
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def engine_answers(timeout: float = 2.0) -> bool:
+    """Whether an engine answers a ping: through its socket, so that the question needs no SDK."""
+    url = urlsplit(engine_url())
+    connection = http.client.HTTPConnection(url.hostname or "localhost", url.port or 2375, timeout=timeout)
+    try:
+        if url.scheme == "unix":
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(timeout)
+            connection.sock.connect(url.path)
+        connection.request("GET", "/_ping")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def jobs_dir(tmp_path: Path) -> Path:
+    """An empty folder for jobs."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_processes() -> Iterator[None]:
+    """Fail a test that leaves a child process, a zombie included, behind."""
+    before = _children()
+    yield
+    deadline = time.monotonic() + _GRACE_SEC
+    while (left := _children() - before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    if left:
+        pytest.fail(f"the test left processes behind: {', '.join(map(_describe, sorted(left)))}")
+
+
+def _children() -> set[int]:
+    """Children of this process, of all its threads."""
+    found: set[int] = set()
+    for listing in Path("/proc/self/task").glob("*/children"):
+        try:
+            found.update(map(int, listing.read_text().split()))
+        except OSError:  # the thread ended meanwhile
+            continue
+    return {pid for pid in found if not any(name in _command_line(pid) for name in _MULTIPROCESSING)}
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _describe(pid: int) -> str:
+    return f"{pid} ({_command_line(pid).replace(bytes(1), b' ').decode(errors='replace').strip() or 'zombie'})"
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_tasks(request: pytest.FixtureRequest) -> None:
+    """Fail an asynchronous test that leaves an asyncio task pending once its fixtures are torn down."""
+    function = getattr(request, "function", None)
+    if inspect.iscoroutinefunction(function):
+        request.getfixturevalue("pending_tasks")
+
+
+@pytest.fixture
+async def pending_tasks() -> AsyncIterator[None]:
+    """Compares the loop's tasks before and after; only asynchronous tests pay for it."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_GRACE_SEC)
+    if left:
+        pytest.fail(f"the test left tasks pending: {', '.join(str(task.get_coro()) for task in left)}")
