@@ -7,7 +7,6 @@ import shlex
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -15,7 +14,7 @@ from aiodocker import DockerError
 
 from backends import archive, frame, posix
 from backends.docker.engine import Engine
-from backends.docker.errors import NAME
+from backends.docker.errors import NAME, UNREACHABLE
 from backends.docker.events import death
 from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout, SandboxUnavailable
 from backends.lifecycle import finish
@@ -210,9 +209,14 @@ class DockerSandbox:
     async def _answers(self) -> bool:
         """Whether a process still starts inside. A dying container is listed as running for a while longer."""
         probe = frame.Request(argv=("/bin/sh", "-c", "echo alive"), env={}, limit=1 << 16)
-        with suppress(SandboxError, TimeoutError):
+        try:
             async with asyncio.timeout(_ABORT_SEC):
                 return (await self._engine.exec(self.id, probe))[0] == b"alive\n"
+        except SandboxError as error:
+            if getattr(error.__cause__, "status", None) == UNREACHABLE:
+                raise
+        except TimeoutError:
+            pass
         return False
 
     async def _sweep(self, request: frame.Request, user: str, *, wrapper: bool) -> None:

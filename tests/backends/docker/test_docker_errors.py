@@ -122,7 +122,7 @@ async def test_without_an_engine_the_check_says_what_to_do_and_calls_fail_fast(t
 
 async def test_an_engine_that_comes_back_is_used_again_and_one_that_hangs_misses_its_deadline(tmp_path: Path) -> None:
     path = tmp_path / "engine.sock"
-    hang = asyncio.Event()
+    hang, release = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (await reader.readline()) not in (b"", b"\r\n"):
@@ -133,7 +133,7 @@ async def test_an_engine_that_comes_back_is_used_again_and_one_that_hangs_misses
             writer.write(body)
             await writer.drain()
         else:
-            await asyncio.sleep(3)
+            await release.wait()
         writer.close()
 
     engine = Engine(f"unix://{path}")
@@ -153,4 +153,6 @@ async def test_an_engine_that_comes_back_is_used_again_and_one_that_hangs_misses
     hang.clear()
     assert await ask() == "20.10"
     await engine.close()
+    release.set()
     server.close()
+    await asyncio.sleep(0.1)
