@@ -56,7 +56,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _check_link(link: Path, root: Path) -> None:
     target = link.readlink()
-    if target.is_absolute() or not link.resolve().is_relative_to(root.resolve()):
+    # os.path.realpath, unlike Path.resolve, does not raise where links go in circles
+    if target.is_absolute() or not Path(os.path.realpath(link)).is_relative_to(root.resolve()):
         raise ValueError(f"{link} is a link that leaves {root} (to {target}); put a copy of the file in its place")
 
 

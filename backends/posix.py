@@ -146,7 +146,7 @@ async def grep(
     )
     script = (
         f'[ -e "$f" ] || exec ls -d "$f"\n'
-        f'e=$(grep -E -e {quoted} </dev/null 2>&1); [ -z "$e" ] || {{ echo "$e" >&2; exit 3; }}\n'
+        f'e=$(echo | grep -E -e {quoted} 2>&1 >/dev/null); [ -z "$e" ] || {{ echo "$e" >&2; exit 3; }}\n'
         f'find -H "$f" -type f {name} -exec sh -c {shlex.quote(batch)} {token} {quoted} {{}} + 2>/dev/null '
         f"| head -c {MAX_LISTING_BYTES}"
     )

@@ -75,6 +75,10 @@ class SandboxBackendProtocol(Protocol):
     def workdir(self) -> str:
         """The absolute directory that relative paths start from."""
 
+    @property
+    def user(self) -> str:
+        """The user that commands run as unless told otherwise, e.g. "root"."""
+
     async def execute(
         self,
         command: str,

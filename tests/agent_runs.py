@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +137,10 @@ def require_valid(messages: Sequence[Message]) -> None:
         assert message.content or message.tool_calls, "an empty message"
         open_calls = list(message.tool_calls)
         for call in open_calls:
-            assert call.name.replace("-", "").replace("_", "").isalnum() and call.name.isascii()
+            assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call.name)
             assert isinstance(json.loads(call.arguments), dict)
     assert not open_calls
-    assert all(one.role != "user" or two.role != "user" for one, two in zip(messages, messages[1:], strict=False))
+    assert all(one.role != "user" or two.role != "user" for one, two in pairwise(messages))
 
 
 def scripted_agent(

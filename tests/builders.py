@@ -7,8 +7,10 @@ and its commands are a function. It speaks the whole protocol, and the trial can
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import re
+import tarfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -56,6 +58,7 @@ class MemorySandbox:
     backend: str = "memory"
     capabilities: Capabilities = CAPABILITIES
     workdir: str = "/app"
+    user: str = "root"
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     created_at: float = field(default_factory=time.time)
@@ -73,6 +76,9 @@ class MemorySandbox:
     ) -> ExecuteResponse:
         self._require_alive()
         if "/tests/test.sh </dev/null" in command:
+            if stdin is not None:
+                self._empty(command)
+                self._unpack(stdin, "/tests")
             self.log.append("verify")
             return self._verify(command)
         if command == "sh -s" and b"gone()" in (stdin or b""):
@@ -80,10 +86,20 @@ class MemorySandbox:
             return ExecuteResponse()
         if "could not be emptied" in command:
             self.log.append("empty")
-            self.files = {name: data for name, data in self.files.items() if not name.startswith("/logs/verifier/")}
+            self._empty(command)
             return ExecuteResponse()
         self.log.append(f"execute {command}")
         return await self.provider.command(self, command)
+
+    def _empty(self, command: str) -> None:
+        emptied = tuple(f"{folder}/" for folder in re.findall(r"^for d in (.*); do$", command, re.M)[0].split())
+        self.files = {name: data for name, data in self.files.items() if not name.startswith(emptied)}
+
+    def _unpack(self, data: bytes, target: str) -> None:
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive:
+                if content := archive.extractfile(member):
+                    self.files[f"{target}/{member.name}"] = content.read()
 
     def _verify(self, command: str) -> ExecuteResponse:
         found = re.search(r"^printf '%s exit %s\\n' ([0-9a-f]+)", command, re.MULTILINE)
@@ -94,9 +110,11 @@ class MemorySandbox:
         mark = found[1].encode()
         parts = [mark + b" exit 0\n"]
         parts += [
-            mark + b" file " + name.encode() + b"\n" + data + b"\n" + mark + b" end\n" for name, data in verdict.items()
+            mark + b" file %s %d\n" % (name.encode(), len(data)) + data + b"\n" + mark + b" end\n"
+            for name, data in verdict.items()
         ]
-        return ExecuteResponse(stdout=b"".join(parts))
+        more = any(name.startswith("/logs/") and not name.startswith("/logs/verifier/reward") for name in self.files)
+        return ExecuteResponse(stdout=b"".join([*parts, mark + b" more %d\n" % more]))
 
     async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
         self._require_alive()
@@ -138,6 +156,8 @@ class MemorySandbox:
     async def download(self, source: str, target: Path, *, max_bytes: int = 1 << 30) -> list[str]:
         self._require_alive()
         self.log.append(f"download {source}")
+        if source in self.files:
+            target.write_bytes(self.files[source])
         for name, data in self.files.items():
             if name.startswith(source + "/"):
                 path = target / name[len(source) + 1 :]
@@ -171,6 +191,7 @@ class MemoryProvider:
     verdict: Verdict = passes
     command: Command = succeeds
     on_start: Callable[[SandboxSpec], Awaitable[None]] | None = None
+    user: str = "root"
     name: str = "memory"
     capabilities: Capabilities = CAPABILITIES
     live: dict[str, MemorySandbox] = field(default_factory=dict)
@@ -185,7 +206,7 @@ class MemoryProvider:
     async def start(self, spec: SandboxSpec) -> MemorySandbox:
         if self.on_start is not None:
             await self.on_start(spec)
-        sandbox = MemorySandbox(id=f"m{next(self._ids)}", spec=spec, provider=self)
+        sandbox = MemorySandbox(id=f"m{next(self._ids)}", spec=spec, provider=self, user=self.user)
         self.live[sandbox.id] = sandbox
         if self.keep_started:
             self.started.append(sandbox)

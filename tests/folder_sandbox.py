@@ -20,7 +20,6 @@ from pathlib import Path
 from backends.protocol import Capabilities
 from backends.spec import ExecuteResponse, FileInfo, GrepMatch, NetworkMode, cut_utf8
 
-
 NOTHING = Capabilities(
     networks=frozenset(NetworkMode),
     users=False,
@@ -40,6 +39,7 @@ class FolderSandbox:
     id: str = "folder"
     backend: str = "folder"
     workdir: str = "/"
+    user: str = "root"
     capabilities: Capabilities = NOTHING
     calls: list[str] = field(default_factory=list)
 

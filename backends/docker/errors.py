@@ -56,6 +56,7 @@ _NETWORK = (
     r"|^(error pulling image configuration|download failed after attempts|failed to register layer: unexpected EOF)"
     r"|^(net/http: |dial tcp |received unexpected HTTP status: 5|unexpected EOF|context deadline exceeded)"
 )
+_ENGINE = r"^failed to create endpoint |^failed to set up container networking|^failed to create (shim )?task"
 TABLE: tuple[Row, ...] = (
     Row(SandboxUnavailable, frozenset({UNREACHABLE})),
     Row(SandboxDiskFull, frozenset({STREAMED, 500}), r"no space left on device|disk quota exceeded"),
@@ -70,14 +71,10 @@ TABLE: tuple[Row, ...] = (
         _IMAGES,
     ),
     Row(SandboxUnavailable, frozenset({STREAMED, 500}), _NETWORK, _IMAGES),
+    Row(SandboxUnavailable, frozenset({STREAMED, 500}), _ENGINE, frozenset({"build"})),
     Row(SandboxBuildError, operations=frozenset({"build"})),
     Row(SandboxAuthError, frozenset({401, 403})),
-    Row(
-        SandboxQuotaError,
-        frozenset({500}),
-        r"address pool",
-        _STARTING,
-    ),
+    Row(SandboxQuotaError, frozenset({500}), r"address pool", _STARTING),
     Row(SandboxUnsupported, frozenset({400, 500}), r"could not select device driver|storage-opt", _STARTING),
     Row(SandboxStartError, frozenset({400, 404, 409, 500}), operations=_STARTING),
     Row(SandboxUnavailable, frozenset({404, 409, 502, 503})),

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import tempfile
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -29,6 +29,7 @@ TRANSFER_TIMEOUT_SEC = 600.0
 
 _ABORT_SEC = 30.0
 _SPOOL_BYTES = 1 << 20
+_FULL = ("No space left on device", "Disk quota exceeded")
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
 
 
@@ -45,7 +46,7 @@ class DockerSandbox:
         self.workdir = workdir
         self.capabilities = capabilities
         self._engine = engine
-        self._user = user
+        self.user = user or "0"
         self._born = time.time()
 
     async def execute(
@@ -68,7 +69,7 @@ class DockerSandbox:
             env=env,
             stdin=stdin,
         )
-        return await self._run(request, timeout=timeout, user=self._user if user is None else user)
+        return await self._run(request, timeout=timeout, user=self.user if user is None else user)
 
     async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
         """See SandboxBackendProtocol."""
@@ -125,7 +126,7 @@ class DockerSandbox:
         """See SandboxBackendProtocol. The engine packs what is there: nothing inside need be trusted or exist."""
         path = posix.absolute(source, self.workdir)
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as file:
-            await self._get_archive(path, file, max_bytes)
+            await self._fetch(path, file, max_bytes)
             file.seek(0)
             root = PurePosixPath(path).name or "."
             return await asyncio.to_thread(archive.unpack, file, target, max_bytes=max_bytes, root=root)
@@ -253,8 +254,16 @@ class DockerSandbox:
         await self._run(request, timeout=60, user="0")
         async with self._engine.call("upload", timeout=TRANSFER_TIMEOUT_SEC, sandbox_id=self.id) as client:
             path = f"containers/{self.id}/archive"
-            async with client._query(path, method="PUT", params={"path": folder}, data=file):
+            async with client._query(path, method="PUT", params={"path": folder}, data=_chunks(file)):
                 pass
+
+    async def _fetch(self, path: str, file: IO[bytes], max_bytes: int) -> None:
+        try:
+            await self._get_archive(path, file, max_bytes)
+        except SandboxUnavailable as error:
+            if getattr(error.__cause__, "status", None) == 404 and await self.is_alive():
+                raise FileNotFoundError(f"{path}: no such file or directory") from error
+            raise
 
     async def _get_archive(self, path: str, file: IO[bytes], max_bytes: int) -> None:
         async with (
@@ -267,10 +276,15 @@ class DockerSandbox:
                     break
 
 
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while chunk := file.read(1 << 18):
+        yield chunk
+
+
 def _upload_error(response: ExecuteResponse, place: str, sandbox_id: str) -> SandboxError:
-    line = response.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    full = "No space left on device" in line or "Disk quota exceeded" in line
-    what = "it took too long" if response.timed_out else line or f"tar ended with {response.exit_code}"
+    lines = response.stderr.decode("utf-8", "replace").strip().splitlines()
+    full = any(line.endswith(_FULL) or ": Wrote only " in line for line in lines)
+    what = "it took too long" if response.timed_out else next(iter(lines), f"tar ended with {response.exit_code}")
     return (SandboxDiskFull if full else SandboxError)(
         f"the upload to {place} failed: {what}", backend=NAME, operation="upload", sandbox_id=sandbox_id
     )

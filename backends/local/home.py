@@ -19,7 +19,7 @@ from pathlib import Path
 from backends.errors import SandboxStartError, SandboxUnsupported
 from backends.lifecycle import process_start_ticks
 from backends.local import namespaces
-from backends.local.process import kill_tagged
+from backends.local.tags import kill_tagged
 
 _PREFIX = "harness-local-"
 _ID = re.compile(r"[0-9a-f]{12}")

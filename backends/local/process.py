@@ -1,8 +1,4 @@
-"""Running one command from outside its sandbox: pipes drained at once and capped, the whole tree killed on time.
-
-Every process that a command starts inherits the command's tag, written into RLIMIT_RTTIME, a limit that only
-real-time scheduling ever meets. A new session, a double fork or an empty environment do not shed it.
-"""
+"""Running one command from outside its sandbox: pipes drained at once and capped, the whole tree killed on time."""
 
 from __future__ import annotations
 
@@ -11,21 +7,15 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
+from backends.local.streams import Leftovers, Stream
+from backends.local.tags import kill_tagged
 from backends.spec import ExecuteResponse, cut_utf8
 
-_CHUNK = 1 << 16
-_DISCARD_INTERVAL_SEC = 0.02
-_SWEEPS = 6
-_DEATH_SEC = 1.0
 _REAP_SEC = 0.5
-_BOMB = 200
-"""Processes of one command beyond which sweeping gives up: it may be forking faster than it is found."""
-_MAX_WAITED = 128
 CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """All that a command inherits. Variables of the caller come through the script, never through argv or this."""
 
@@ -49,7 +39,7 @@ async def run(
     """
     loop = asyncio.get_running_loop()
     began = time.monotonic()
-    out, err = _Stream(max_output), _Stream(max_output)
+    out, err = Stream(max_output), Stream(max_output)
     pid = pidfd = -1
     ended = timed_out = False
     try:
@@ -140,85 +130,6 @@ def _memory_file(content: bytes) -> int:
     return fd
 
 
-class _Stream:
-    """The read end of a command's pipe: keeps the first bytes, counts them all."""
-
-    def __init__(self, limit: int) -> None:
-        self.kept = bytearray()
-        self.size = 0
-        self.open = True
-        self._limit = limit + 4  # so that the cut sees whether it splits a character
-        self.fd, self.write_end = os.pipe()
-        os.set_blocking(self.fd, False)
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        os.close(self.write_end)
-        self.write_end = -1
-        loop.add_reader(self.fd, self.receive)
-
-    def receive(self) -> bool:
-        """Take what one read gives; whether there may be more at once."""
-        try:
-            data = os.read(self.fd, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self.close()
-            return False
-        self.size += len(data)
-        if len(self.kept) < self._limit:
-            self.kept += data[: self._limit - len(self.kept)]
-        return True
-
-    def close(self) -> None:
-        if self.open:
-            self.open = False
-            asyncio.get_running_loop().remove_reader(self.fd)
-            os.close(self.fd)
-        if self.write_end >= 0:
-            os.close(self.write_end)
-            self.write_end = -1
-
-
-class Leftovers:
-    """Pipes that a command's background children still hold: read on, slowly, so that they neither block nor die."""
-
-    def __init__(self) -> None:
-        self._streams: set[_Stream] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def take(self, stream: _Stream) -> None:
-        """Read what a command that has ended left in the pipe, and keep the pipe if somebody else still holds it."""
-        if stream.write_end >= 0:
-            stream.close()
-            return
-        # What the command wrote is in the pipe by now; a child that floods it on must not hold the call.
-        for _ in range(32):
-            if not stream.open or not stream.receive():
-                break
-        if stream.open:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(stream.fd)
-            self._streams.add(stream)
-            if self._timer is None:
-                self._timer = loop.call_later(_DISCARD_INTERVAL_SEC, self._discard)
-
-    def _discard(self) -> None:
-        for stream in list(self._streams):
-            stream.receive()
-            if not stream.open:
-                self._streams.discard(stream)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_DISCARD_INTERVAL_SEC, self._discard) if self._streams else None
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        while self._streams:
-            self._streams.pop().close()
-
-
 def _kill_command(pid: int, tag: int, kill_all: Callable[[], None]) -> None:
     """Kill a command that `pid` entered the namespace for: what is inside first, so that `pid` can reap its child."""
     if not kill_tagged(tag, tag + 1, spare=pid):
@@ -245,57 +156,3 @@ def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
     os.waitpid(pid, 0)
-
-
-def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
-    """Kill every process whose tag is in [first, end); whether all but `spare` are gone. Blocks for milliseconds."""
-    for _ in range(_SWEEPS):
-        waiting = select.poll()
-        victims: set[int] = set()
-        found = 0
-        for found, pidfd in enumerate(_tagged(first, end, spare), 1):
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if len(victims) < _MAX_WAITED:
-                waiting.register(pidfd, select.POLLIN)
-                victims.add(pidfd)
-            else:
-                os.close(pidfd)
-        if not found:
-            return True
-        patience = time.monotonic() + (_DEATH_SEC if found <= _BOMB else 0)
-        while victims and (wait := patience - time.monotonic()) > 0:
-            for pidfd, _event in waiting.poll(wait * 1000):
-                waiting.unregister(pidfd)
-                victims.discard(pidfd)
-                os.close(pidfd)
-        for pidfd in victims:
-            os.close(pidfd)
-        if found > _BOMB:
-            break
-    return False
-
-
-def _tagged(first: int, end: int, spare: int | None) -> Iterator[int]:
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit() or int(entry.name) == spare:
-            continue
-        with suppress(OSError):
-            if first <= _tag_of(entry.name) < end:
-                pidfd = os.pidfd_open(int(entry.name))
-                # The pid may have passed to another process in between: what counts is what the descriptor holds.
-                if first <= _tag_of(entry.name) < end and not _is_zombie(entry.name):
-                    yield pidfd
-                else:
-                    os.close(pidfd)
-
-
-def _tag_of(pid: str) -> int:
-    text = Path(f"/proc/{pid}/limits").read_bytes()
-    value = text[text.index(b"Max realtime timeout") + 20 :].split(None, 1)[0]
-    return int(value) if value.isdigit() else -1
-
-
-def _is_zombie(pid: str) -> bool:
-    stat = Path(f"/proc/{pid}/stat").read_bytes()
-    return stat[stat.rindex(b")") + 2 : stat.rindex(b")") + 3] in (b"Z", b"X")

@@ -122,7 +122,7 @@ class LocalProvider:
         init: Init | None = None
         lock: unsafe.Lock | None = None
         if isolation is Isolation.NONE:
-            lock = await unsafe.take_lock(home.folder.parent)
+            lock = await unsafe.take_lock()
             home = unsafe.make_directories(home, [*STANDARD[:4], *directories])
         else:
             sources = fill(home, directories)

@@ -17,7 +17,9 @@ from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
 from backends.local.home import Home, destroy
 from backends.local.init import Init
 from backends.local.namespaces import Isolation, Limits, enter_argv
-from backends.local.process import Leftovers, kill_tagged, run, run_blocking
+from backends.local.process import run, run_blocking
+from backends.local.streams import Leftovers
+from backends.local.tags import kill_tagged
 from backends.protocol import Capabilities
 from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, FileInfo, GrepMatch, NetworkMode, SandboxSpec
 
@@ -84,6 +86,10 @@ class LocalSandbox:
     @property
     def workdir(self) -> str:
         return self._workdir
+
+    @property
+    def user(self) -> str:
+        return "root"
 
     async def execute(
         self,

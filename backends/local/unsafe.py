@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import fcntl
+import errno
 import os
+import socket
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from backends.errors import SandboxStartError
@@ -17,27 +17,29 @@ _RETRY_SEC = 0.05
 
 
 class Lock:
-    """Held while a sandbox without isolation lives; the kernel releases it with the process."""
+    """Held while a sandbox without isolation lives: a name in the kernel, which forgets it with the process."""
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, holder: socket.socket) -> None:
+        self._holder = holder
 
     def release(self) -> None:
-        os.close(self._fd)
+        self._holder.close()
 
 
-async def take_lock(parent: Path) -> Lock:
+async def take_lock() -> Lock:
     """Wait for the other such sandboxes of this user to end; the caller sets the deadline."""
-    path = parent / f"harness-local-unsafe-{os.geteuid()}.lock"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    holder = socket.socket(socket.AF_UNIX)
     try:
         while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return Lock(fd)
+            try:
+                holder.bind(f"\0harness-local-unsafe-{os.geteuid()}")
+                return Lock(holder)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
             await asyncio.sleep(_RETRY_SEC)
     except BaseException:
-        os.close(fd)
+        holder.close()
         raise
 
 

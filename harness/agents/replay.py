@@ -4,7 +4,8 @@ Calls of our own tools are repeated as they are. Of other agents, what runs a sh
 `bash_command` (a terminal's keystrokes, without the keys that only a terminal knows), `bash`, `Bash`, `shell`,
 `execute_bash`, `run_command`, `run_shell_command`, `exec_command`, `terminal`, with their command under `command`,
 `cmd`, `keystrokes` or `input`. Whatever else was called is recorded as not repeated. A terminal keeps its directory
-and variables between commands, which is not repeated either.
+and variables between commands, which is not repeated either; nor is what an agent uploaded, such as the oracle's
+solution.
 """
 
 from __future__ import annotations

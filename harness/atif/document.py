@@ -7,13 +7,12 @@ its closing brackets, append what it lacks, close again) and then moves the docu
 is atomic. Every step is written twice, whatever the length of the document, and only the latest steps are in memory.
 Where the file system knows no hard links, every update publishes a whole new copy instead.
 
-A reader that opened the document sees one consistent version until the second update after that. A crash of the
-machine, as opposed to the process, may tear what was not yet finished: only `finish` waits for the disk.
+A reader that opened the document sees one consistent version until the second update after that. Nothing here waits
+for the disk: whoever wants the document to survive a crash of the machine, too, flushes it once it is finished.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ class GrowingDocument:
         start = behind.end
         settled = b"".join([head if not start else b"", *(item + _SEPARATOR for item in lacking)])
         content = settled + last + tail
-        handle = os.open(behind.path, flags, 0o644)
+        handle = os.open(behind.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC) if start else _create(behind.path)
         try:
             _write_at(handle, start, content)
             os.ftruncate(handle, start + len(content))
@@ -76,28 +75,32 @@ class GrowingDocument:
             self._last = None
 
     def finish(self) -> None:
-        """Leave the document alone in its folder, on the disk."""
-        for copy in self._copies:
-            copy.path.unlink(missing_ok=True)
-        self._staging.unlink(missing_ok=True)
-        for path in (self._path, self._path.parent):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        """Leave the document alone in its folder."""
+        for path in (*(copy.path for copy in self._copies), self._staging):
+            path.unlink(missing_ok=True)
 
     def _lacking(self, copy: _Copy) -> list[bytes]:
         return self._missing[len(self._missing) - (self._settled - copy.items) :]
 
     def _publish(self, source: Path) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._staging.unlink()
         try:
             os.link(source, self._staging)
         except OSError:
+            self._staging.unlink(missing_ok=True)
             shutil.copyfile(source, self._staging)
         self._staging.replace(self._path)
+
+
+def _create(path: Path) -> int:
+    """A new file. What a killed process left there may be linked to the document: it is removed, never written into."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        path.unlink()
+    return os.open(path, flags, 0o644)
 
 
 def _write_at(handle: int, offset: int, data: bytes) -> None:

@@ -13,7 +13,16 @@ from typing import Any
 
 from harness import strict_json
 from harness.atif.document import GrowingDocument
-from harness.atif.model import WRITTEN_VERSION, AgentInfo, FinalMetrics, Metrics, Step, ToolCall
+from harness.atif.model import (
+    WRITTEN_VERSION,
+    AgentInfo,
+    FinalMetrics,
+    Metrics,
+    Observation,
+    ObservationResult,
+    Step,
+    ToolCall,
+)
 from harness.atif.usage import Usage
 
 INTERRUPTED = "[no result: the run ended while this call was running]"
@@ -48,9 +57,12 @@ class TrajectoryWriter:
         self._agent = AgentInfo(name=agent_name, version=agent_version, model_name=model_name)
         self._redact = redact
         self._now = now
+        self._head = b""
         self._document = GrowingDocument(path)
         self._settled = Usage()
         self._last: Step | None = None
+        self._last_json = b""
+        """The latest step as it was before its results: it may hold many token ids, and is made into JSON once."""
         self._closed = False
 
     def describe_tools(self, definitions: Sequence[Mapping[str, Any]]) -> None:
@@ -116,19 +128,15 @@ class TrajectoryWriter:
 
     def _add_result(self, call_id: str | None, content: str, extra: Mapping[str, Any] | None) -> None:
         step = self._require_step()
-        results = list(step.observation.results) if step.observation else []
-        text = self._redact(call_id) if self._redact and call_id is not None else call_id
-        if text is not None and any(each.source_call_id == text for each in results):
-            raise ValueError(f"step {step.step_id}: call {call_id!r} already has its result")
         entry = {"source_call_id": call_id, "content": content, "extra": extra}
-        fields = step.model_dump(exclude_none=True)
-        fields["observation"] = {
-            "results": [
-                *(each.model_dump(exclude_none=True) for each in results),
-                self._clean({name: value for name, value in entry.items() if value is not None}),
-            ]
-        }
-        self._last = Step.model_validate(fields)
+        result = ObservationResult.model_validate(self._clean({k: v for k, v in entry.items() if v is not None}))
+        results = list(step.observation.results) if step.observation else []
+        if result.source_call_id is not None:
+            if result.source_call_id not in {call.tool_call_id for call in step.tool_calls or ()}:
+                raise ValueError(f"step {step.step_id}: {call_id!r} is not a call of this step")
+            if any(each.source_call_id == result.source_call_id for each in results):
+                raise ValueError(f"step {step.step_id}: call {call_id!r} already has its result")
+        self._last = step.model_copy(update={"observation": Observation(results=[*results, result])})
         self._save()
 
     def _append(self, fields: Mapping[str, Any]) -> None:
@@ -140,7 +148,9 @@ class TrajectoryWriter:
             self._document.settle()
         stamped = {"step_id": self.steps + 1, "timestamp": self._now().isoformat(), **fields}
         self._last = Step.model_validate(self._clean({k: v for k, v in stamped.items() if v is not None}))
+        self._last_json = strict_json.dumps(self._last.model_dump(exclude_none=True)).encode()
         self.steps += 1
+        self.usage = self._settled.plus(self._last)
         self._save()
 
     def _interrupt_open_calls(self) -> None:
@@ -162,12 +172,16 @@ class TrajectoryWriter:
         return self._last
 
     def _save(self) -> None:
-        step = self._require_step()
-        self.usage = self._settled.plus(step)
-        body = strict_json.dumps(step.model_dump(exclude_none=True)).encode()
-        self._document.update(self._head(), body, self._tail())
+        body = self._last_json
+        observation = self._require_step().observation
+        if observation is not None:
+            added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
+            body = body.removesuffix(b"}") + b',"observation":' + added + b"}"
+        if not self._head:
+            self._head = self._make_head()
+        self._document.update(self._head, body, self._tail())
 
-    def _head(self) -> bytes:
+    def _make_head(self) -> bytes:
         head = {
             "schema_version": WRITTEN_VERSION,
             "session_id": self._session_id,

@@ -25,13 +25,9 @@ async def collect_logs(
     scratch: Scratch,
     *,
     step: str | None,
-    verdict: Mapping[str, bytes],
     max_bytes: int = 1 << 30,
 ) -> list[str]:
-    """Download /logs into the trial's folder; return the names that were dropped.
-
-    The verdict's files are written from what the verifier's shell printed, never from what lies in the sandbox now.
-    """
+    """Download /logs, but for the verdict, into the trial's folder; return the names that were dropped."""
     dropped: list[str] = []
     with scratch.folder() as logs:
         try:
@@ -42,10 +38,18 @@ async def collect_logs(
         dropped += _adopt(logs / "agent", paths.agent(step), reserved=_RESERVED)
         _adopt(logs / "verifier", paths.verifier(step), reserved=_VERDICT)
         dropped += _adopt(logs / "artifacts", paths.artifacts(step) / "logs" / "artifacts", reserved=frozenset())
-    for name, content in verdict.items():
-        paths.verifier(step).mkdir(parents=True, exist_ok=True)
-        (paths.verifier(step) / name).write_bytes(content)
     return dropped
+
+
+def keep_verdict(paths: TrialPaths, step: str | None, files: Mapping[str, bytes]) -> None:
+    """Write what the verifier's shell printed. It counts, not what lies in the sandbox by now."""
+    folder = paths.verifier(step)
+    if files:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = folder / name
+        if name in _VERDICT or not path.exists():
+            path.write_bytes(content)
 
 
 async def collect_artifacts(

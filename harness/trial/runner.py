@@ -6,7 +6,7 @@ Whatever happens inside, a record comes out: `run_trial` raises only CancelledEr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
 from harness.trial.clean import clean
-from harness.trial.collect import collect_artifacts, collect_logs
+from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
@@ -317,7 +317,7 @@ class _Trial:
             record.verifier.finished_at = now()
             if not separate:
                 self.phase(Phase.COLLECTING, step)
-                await self._collect_logs(sandbox, step, judgement.files)
+                await self._keep_logs(sandbox, step, judgement)
         except Exception as error:
             raise _Ended(error) from error
         finally:
@@ -345,7 +345,7 @@ class _Trial:
         """Verify in a sandbox of its own, which sees of the agent's only what was kept as artifacts."""
         assert step.verifier_environment is not None
         self.phase(Phase.COLLECTING, step)
-        await self._collect_logs(sandbox, step, {})
+        await self._collect_logs(sandbox, step)
         labels = {OWNER: owner_label(), JOB: self.context.job_id, TRIAL: f"{self.spec.name}.verifier"}
         request = sandbox_spec(
             step.verifier_environment,
@@ -374,13 +374,19 @@ class _Trial:
                 )
             self.phase(Phase.VERIFYING, step)
             judgement = await self._verify(verifier_box, step, timeout)
-            await self._collect_logs(verifier_box, step, judgement.files)
+            await self._keep_logs(verifier_box, step, judgement)
             return judgement
         finally:
             await finish(verifier_box.stop(), timeout=self.context.limits.stop)
 
-    async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step, verdict: Mapping[str, bytes]) -> None:
-        work = collect_logs(sandbox, self.paths, self.context.scratch, step=step.name, verdict=verdict)
+    async def _keep_logs(self, sandbox: SandboxBackendProtocol, step: Step, judgement: Judgement) -> None:
+        """What the verifier left: from its own shell's words where they are all there is, else also by a download."""
+        if not judgement.complete:
+            await self._collect_logs(sandbox, step)
+        keep_verdict(self.paths, step.name, judgement.files)
+
+    async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
+        work = collect_logs(sandbox, self.paths, self.context.scratch, step=step.name)
         self.result.dropped_files += await self._helper(work, "collecting the logs", self.context.limits.collect)
 
     async def _collect_artifacts(self, sandbox: SandboxBackendProtocol, step: Step) -> None:

@@ -7,11 +7,14 @@ are regular files, and never through a link.
 
 from __future__ import annotations
 
+import asyncio
+import io
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from backends.archive import pack
 from backends.errors import SandboxError, SandboxOutOfMemory
 from backends.protocol import SandboxBackendProtocol
 from backends.spec import ExecuteResponse
@@ -23,19 +26,29 @@ from harness.trial.reward import MAX_REWARD_BYTES, Reward, parse_reward
 TESTS = "/tests"
 VERDICT = "/logs/verifier"
 _REWARD_FILES = ("reward.json", "reward.txt", "status.json")
-_TAIL_BYTES = 4000
+_OUTPUT_FILES = ("test-stdout.txt", "test-stderr.txt")
+_INLINE_BYTES = 64 << 10
+_TAIL_CHARACTERS = 4000
+_MAX_PIPED_BYTES = 8 << 20
+ROOT = frozenset({"root", "0", "0:0", "root:root"})
+_NO_TAR, _NOT_PREPARED = 90, 91
 _MAKE_RUNNABLE = f"chmod a+x {TESTS}/test.sh 2>/dev/null"
 """A task that lost its script's executable bit on the way is not to blame."""
+_UNPACK = f"command -v tar >/dev/null || exit {_NO_TAR}\ntar -xf - -C {TESTS} --no-same-owner || exit {_NOT_PREPARED}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What one verification gave: a reward or the reason for none, how it went, and the verdict's files."""
+    """What one verification gave: a reward or the reason for none, how it went, and the files that it left.
+
+    `complete` tells that `files` is all there is in /logs.
+    """
 
     reward: Reward | None
     error: VerifierError | SandboxError | None
     verification: Verification
     files: Mapping[str, bytes]
+    complete: bool
 
 
 async def verify(
@@ -72,24 +85,41 @@ async def _verify_once(
     timeout: float,
     helper_timeout: float,
 ) -> Judgement:
-    owned = (TESTS, VERDICT) if step.tests else (VERDICT,)  # without tests of its own, the verifier's image brings them
+    nonce = secrets.token_hex(8)
+    run = _run_script(nonce, sandbox.workdir)
+    max_output = 4 * (MAX_REWARD_BYTES + _INLINE_BYTES)
+    tests = await asyncio.to_thread(_packed, step) if _verifier_is_root(sandbox, step) else None
+    if tests is not None:
+        # One command instead of three: what the verifier needs comes in through its standard input.
+        script = f"{_prepare_script(step, None)}{_UNPACK}{run}"
+        response = await sandbox.execute(script, timeout=timeout, env=env, cwd="/", stdin=tests, max_output=max_output)
+        if response.exit_code not in (_NO_TAR, _NOT_PREPARED) or response.stdout.startswith(nonce.encode()):
+            return _judge(response, nonce, allowed, sandbox, timeout)
     await run_as_root(
-        sandbox, _prepare_script(owned, step.verifier_user), helper_timeout, "empty the verifier's folders"
+        sandbox, _prepare_script(step, step.verifier_user), helper_timeout, "empty the verifier's folders"
     )
     for folder in step.tests:
         await sandbox.upload(folder, TESTS)
     if step.verifier_user is not None:
         await run_as_root(sandbox, f"chmod -R a+rX {TESTS}; {_MAKE_RUNNABLE}; :", helper_timeout, "open /tests")
-    nonce = secrets.token_hex(8)
-    response = await sandbox.execute(
-        _run_script(nonce, sandbox.workdir),
-        timeout=timeout,
-        env=env,
-        cwd="/",
-        user=step.verifier_user if sandbox.capabilities.users else None,
-        max_output=4 * (MAX_REWARD_BYTES + _TAIL_BYTES),
-    )
+    user = step.verifier_user if sandbox.capabilities.users else None
+    response = await sandbox.execute(run, timeout=timeout, env=env, cwd="/", user=user, max_output=max_output)
     return _judge(response, nonce, allowed, sandbox, timeout)
+
+
+def _verifier_is_root(sandbox: SandboxBackendProtocol, step: Step) -> bool:
+    if not sandbox.capabilities.users:
+        return True
+    return sandbox.user in ROOT and (step.verifier_user is None or step.verifier_user in ROOT)
+
+
+def _packed(step: Step) -> bytes | None:
+    """The step's tests as a tar; None if they are several folders, or too large to go through a pipe."""
+    if len(step.tests) != 1:
+        return None
+    with io.BytesIO() as file:
+        pack(step.tests[0], file)
+        return file.getvalue() if file.tell() <= _MAX_PIPED_BYTES else None
 
 
 async def hide_tests(sandbox: SandboxBackendProtocol, timeout: float) -> None:
@@ -123,40 +153,62 @@ for d in {" ".join(folders)}; do
   if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; else
     chmod -R u+rwX "$d" 2>/dev/null
     rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; fi
-  [ -z "$(ls -A "$d")" ] || {{ echo "$d could not be emptied"; exit 1; }}
+  [ -z "$(ls -A "$d")" ] || {{ echo "$d could not be emptied"; exit {_NOT_PREPARED}; }}
 done
 """
 
 
-def _prepare_script(owned: Sequence[str], verifier_user: str | None) -> str:
+def _prepare_script(step: Step, verifier_user: str | None) -> str:
+    owned = (TESTS, VERDICT) if step.tests else (VERDICT,)  # without tests of its own, the verifier's image brings them
     owner = f"chown {shlex.quote(verifier_user)} {VERDICT}" if verifier_user else ":"
-    return f"{empty_script(owned)}rm -f /etc/ld.so.preload 2>/dev/null\nchmod 755 {VERDICT} || exit 1\n{owner}\n"
+    return f"""{empty_script(owned)}rm -f /etc/ld.so.preload 2>/dev/null
+chmod 755 {VERDICT} || exit {_NOT_PREPARED}
+{owner}
+"""
 
 
 def _run_script(nonce: str, workdir: str) -> str:
-    names = " ".join(_REWARD_FILES)
+    """Run test.sh, then print what it left: its exit code, the verdict's files, short output, and how much else."""
+    kept = "|".join((*_REWARD_FILES, *_OUTPUT_FILES))
     return f"""{_MAKE_RUNNABLE}
 cd {shlex.quote(workdir)} 2>/dev/null || cd /
 {TESTS}/test.sh </dev/null >{VERDICT}/test-stdout.txt 2>{VERDICT}/test-stderr.txt
 printf '%s exit %s\\n' {nonce} "$?"
 cd {VERDICT} || exit 0
-for name in {names} test-stdout.txt test-stderr.txt; do
+for name in {" ".join((*_REWARD_FILES, *_OUTPUT_FILES))}; do
   [ -f "$name" ] && [ ! -L "$name" ] || continue
   case $name in
-    test-*) text=$(tail -c {_TAIL_BYTES} "$name" | tr -d '\\000'; printf .)
-            text=${{text%.}}; printf '%s file %s\\n%s\\n%s end\\n' {nonce} "$name" "$text" {nonce} ;;
-    *) printf '%s file %s\\n' {nonce} "$name"; head -c {MAX_REWARD_BYTES + 1} "$name"
-       printf '\\n%s end\\n' {nonce} ;;
+    test-*) limit={_INLINE_BYTES} ;;
+    *) limit={MAX_REWARD_BYTES} ;;
   esac
+  printf '%s file %s %s\\n' {nonce} "$name" "$(wc -c < "$name" | tr -d ' ')"
+  if [ "$name" = "${{name#test-}}" ]; then head -c {MAX_REWARD_BYTES + 1} "$name"; else tail -c "$limit" "$name"; fi
+  printf '\\n%s end\\n' {nonce}
 done
+more=0
+for name in * .[!.]* /logs/agent/* /logs/agent/.[!.]* /logs/artifacts/* /logs/artifacts/.[!.]*; do
+  case $name in {kept}) continue ;; esac
+  if [ -e "$name" ] || [ -L "$name" ]; then more=1; break; fi
+done
+printf '%s more %s\\n' {nonce} $more
 """
 
 
-def _parse_snapshot(raw: bytes, nonce: str) -> tuple[int | None, dict[str, bytes]]:
-    """The exit code of test.sh and the files that the shell printed; None if test.sh never ended."""
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What the verifier's shell printed. `exit_code` is None if test.sh never ended; `complete` if nothing else lies
+    in /logs that would have to be fetched."""
+
+    exit_code: int | None
+    files: dict[str, bytes]
+    complete: bool
+
+
+def _parse_snapshot(raw: bytes, nonce: str) -> _Snapshot:
     mark = nonce.encode()
     code: int | None = None
     files: dict[str, bytes] = {}
+    whole = True
     head, _, rest = raw.partition(b"\n")
     if head.startswith(mark + b" exit "):
         code = int(head.rsplit(b" ", 1)[1])
@@ -165,34 +217,42 @@ def _parse_snapshot(raw: bytes, nonce: str) -> tuple[int | None, dict[str, bytes
         content, end, rest = rest.partition(b"\n" + mark + b" end\n")
         if not end:
             break
-        files[head.rsplit(b" ", 1)[1].decode()] = content
-    return code, files
+        name, size = head.split(b" ")[2:4]
+        files[name.decode()] = content
+        whole &= int(size) == len(content)
+    return _Snapshot(code, files, whole and rest == mark + b" more 0\n")
 
 
 def _judge(
     response: ExecuteResponse, nonce: str, allowed: tuple[float, float], sandbox: SandboxBackendProtocol, timeout: float
 ) -> Judgement:
-    code, files = _parse_snapshot(response.stdout, nonce)
-    stdout, stderr = files.pop("test-stdout.txt", b""), files.pop("test-stderr.txt", b"")
-    tail = "\n".join(part.decode("utf-8", "replace").strip() for part in (stdout, stderr) if part.strip())
+    snapshot = _parse_snapshot(response.stdout, nonce)
+    outputs = [snapshot.files.get(name, b"") for name in _OUTPUT_FILES]
+    tail = "\n".join(part.decode("utf-8", "replace").strip() for part in outputs if part.strip())
     verification = Verification(
-        exit_code=code, timed_out=response.timed_out, oom=response.oom, output_tail=tail[-_TAIL_BYTES:]
+        exit_code=snapshot.exit_code,
+        timed_out=response.timed_out,
+        oom=response.oom,
+        output_tail=tail[-_TAIL_CHARACTERS:],
     )
+    reward: Reward | None = None
+    error: VerifierError | SandboxError | None = None
+    verdict = {name: content for name, content in snapshot.files.items() if name in _REWARD_FILES}
     if response.timed_out:
-        error: VerifierError | SandboxError = VerifierTimeout(f"test.sh missed its deadline of {timeout:g} s")
-        return Judgement(reward=None, error=error, verification=verification, files=files)
-    try:
-        reward = parse_reward(files, allowed)
-    except RewardMissing as missing:
-        return Judgement(
-            reward=None, error=_no_reward(missing, code, response, sandbox), verification=verification, files=files
-        )
-    except VerifierError as invalid:
-        return Judgement(reward=None, error=invalid, verification=verification, files=files)
-    verification = verification.model_copy(
-        update={"source": reward.source, "headline": reward.headline, "conflict": reward.conflict}
+        error = VerifierTimeout(f"test.sh missed its deadline of {timeout:g} s")
+    else:
+        try:
+            reward = parse_reward(verdict, allowed)
+        except RewardMissing as missing:
+            error = _no_reward(missing, snapshot.exit_code, response, sandbox)
+        except VerifierError as invalid:
+            error = invalid
+    if reward is not None:
+        found = {"source": reward.source, "headline": reward.headline, "conflict": reward.conflict}
+        verification = verification.model_copy(update=found)
+    return Judgement(
+        reward=reward, error=error, verification=verification, files=snapshot.files, complete=snapshot.complete
     )
-    return Judgement(reward=reward, error=None, verification=verification, files=files)
 
 
 def _no_reward(

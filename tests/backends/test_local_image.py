@@ -19,11 +19,11 @@ def plan_of(folder: Path, text: str):  # type: ignore[no-untyped-def]
 
 
 def test_comments_and_continuations_make_one_instruction(tmp_path: Path) -> None:
-    text = "# syntax=x\n\nFROM debian AS base\nENV A=1 \\\n  # a remark\n\n  B='two words'\nENV C=\"$A-${B}\"\nWORKDIR /app\n"
+    text = "# x\n\nFROM debian AS base\nENV A=1 \\\n  # why\n\n  B='two words'\nENV C=\"$A-${B}\"\nWORKDIR /a\n"
     assert [number for number, _ in logical_lines(text)] == [3, 4, 8, 9]
     plan = plan_of(tmp_path, text)
     assert plan.env == {"A": "1", "B": "two words", "C": "1-two words"}
-    assert plan.workdir == "/app"
+    assert plan.workdir == "/a"
 
 
 def test_workdirs_add_up_and_env_expands_in_them(tmp_path: Path) -> None:

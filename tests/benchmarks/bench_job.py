@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from builders import MemoryProvider, make_task
+
 from harness.job.config import JobConfig
 from harness.job.runner import resume_job, run_job
 from harness.store.layout import JobPaths

@@ -134,8 +134,12 @@ def test_a_wrong_table_is_one_line_with_its_place(here: Path, table: str, messag
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[agents", "is not TOML"), ("[agent.x]", "unknown table [agent]"), ("[agents]\nx = 1", "write [agents.x]")]
-    + [("agents = 3", "agents are written as [agents.NAME]")],
+    [
+        ("[agents", "is not TOML"),
+        ("[agent.x]", "unknown table [agent]"),
+        ("[agents]\nx = 1", "write [agents.x]"),
+        ("agents = 3", "agents are written as [agents.NAME]"),
+    ],
 )
 def test_a_wrong_file_is_one_line(here: Path, text: str, message: str) -> None:
     (here / "harness.toml").write_text(text)

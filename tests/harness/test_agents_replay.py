@@ -100,7 +100,7 @@ async def test_a_step_of_a_task_has_a_recording_of_its_own(tmp_path: Path) -> No
 
 def test_a_recording_that_cannot_be_read_is_the_tasks_own_trouble(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text("{")
-    with pytest.raises(TaskUnsupported, match="cannot be replayed: .*t.json: not strict JSON"):
+    with pytest.raises(TaskUnsupported, match=r"cannot be replayed: .*t\.json: not strict JSON"):
         find_recording(tmp_path / "t.json", "t", None)
 
 

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,44 @@ def test_the_document_is_valid_after_every_single_change(tmp_path: Path) -> None
     assert observation is not None and [each.source_call_id for each in observation.results] == ["b", "a"]
     assert findings(trajectory) == []
     assert (writer.steps, writer.tool_calls, writer.usage.prompt_tokens) == (4, 2, 30)
+
+
+GOLDEN = Path(__file__).parent / "data" / "atif-v1.7-written.json"
+"""What was written once, and accepted by Harbor 0.26's own reader; it stays readable, and is still what is written."""
+
+
+def test_what_is_written_is_what_harbor_has_accepted(tmp_path: Path) -> None:
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    writer = TrajectoryWriter(
+        tmp_path / "trajectory.json",
+        session_id="job/trial",
+        agent_name="tester",
+        agent_version="1.0",
+        model_name="m",
+        now=lambda: moment,
+    )
+    writer.describe_tools([{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}])
+    writer.system("be good")
+    writer.user("do it")
+    metrics = Metrics(
+        prompt_tokens=10,
+        cached_tokens=4,
+        completion_tokens=2,
+        cost_usd=0.25,
+        prompt_token_ids=[1, 2, 3],
+        completion_token_ids=[7, 8],
+        logprobs=[-0.5, -1.25],
+        extra={"finish_reason": "tool_calls"},
+    )
+    writer.agent(
+        "now", reasoning="hm", tool_calls=[bash("a"), bash("b")], metrics=metrics, model_name="m-1", extra={"turn": 1}
+    )
+    writer.result("b", "second", extra={"exit_code": 0, "timed_out": False})
+    writer.agent("", llm_calls=0)
+    writer.result(None, "of no call")
+    writer.close()
+    assert writer.path.read_text() == GOLDEN.read_text()
+    assert findings(load_trajectory(GOLDEN)) == []
 
 
 def test_closing_leaves_one_file_and_may_be_repeated(tmp_path: Path) -> None:

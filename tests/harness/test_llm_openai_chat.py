@@ -116,7 +116,7 @@ async def test_the_endpoints_own_wish_to_wait_is_honoured() -> None:
 @pytest.mark.case("C6")
 async def test_an_endpoint_that_stays_busy_is_infrastructure_after_a_bounded_number_of_requests() -> None:
     async with serving(failure(429, "slow down")) as server:
-        with pytest.raises(errors.ModelRateLimited, match="slow down.*after 5 requests"):
+        with pytest.raises(errors.ModelRateLimited, match=r"slow down.*after 5 requests"):
             await Asking(server, max_retries=4).ask()
     assert len(server.requests) == 5
 
@@ -152,8 +152,13 @@ async def test_a_failing_endpoint_is_unavailable_after_the_retries(status: int) 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, errors.ModelAuthError), (403, errors.ModelAuthError), (400, errors.ModelRejected)]
-    + [(404, errors.ModelRejected), (422, errors.ModelRejected)],
+    [
+        (401, errors.ModelAuthError),
+        (403, errors.ModelAuthError),
+        (400, errors.ModelRejected),
+        (404, errors.ModelRejected),
+        (422, errors.ModelRejected),
+    ],
 )
 async def test_what_asking_again_cannot_mend_is_raised_at_once(status: int, kind: type[Exception]) -> None:
     async with serving(failure(status, "because")) as server:
@@ -224,8 +229,14 @@ async def test_content_that_is_absent_null_or_empty_is_empty(message: dict[str, 
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"choices": None}, {"choices": []}, {"choices": [None]}, {"choices": [{"message": None}]}]
-    + [{"choices": [{"message": {"tool_calls": [None, {"function": None}, 7]}}], "usage": {"prompt_tokens": "many"}}],
+    [
+        {},
+        {"choices": None},
+        {"choices": []},
+        {"choices": [None]},
+        {"choices": [{"message": None}]},
+        {"choices": [{"message": {"tool_calls": [None, {"function": None}, 7]}}], "usage": {"prompt_tokens": "many"}},
+    ],
 )
 async def test_an_answer_with_holes_is_an_answer_with_unknowns(body: dict[str, Any]) -> None:
     reply = await reply_to(Answer(body=body))
@@ -306,7 +317,7 @@ async def test_a_cut_stream_is_no_answer_and_is_asked_for_again(cut: bool) -> No
     whole = Answer(chunks=[chunk({"content": "ok"}), chunk({}, finish="stop")])
     reply = await reply_to(half, whole, stream=True)
     assert (reply.content, reply.tool_calls, reply.retries) == ("ok", (), 1)
-    with pytest.raises(errors.ModelUnavailable, match="stream was cut|connection failed"):
+    with pytest.raises(errors.ModelUnavailable, match=r"stream was cut|connection failed"):
         await reply_to(half, stream=True, max_retries=2)
 
 

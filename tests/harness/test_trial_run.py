@@ -57,7 +57,7 @@ async def raises(error: BaseException, *_: object) -> None:
     raise error
 
 
-async def test_a_trial_cleans_acts_kills_uploads_the_tests_verifies_collects_and_stops_in_that_order(
+async def test_a_trial_cleans_acts_kills_brings_the_tests_and_verifies_in_that_order(
     tmp_path: Path,
 ) -> None:
     provider = MemoryProvider()
@@ -71,14 +71,41 @@ async def test_a_trial_cleans_acts_kills_uploads_the_tests_verifies_collects_and
         "clean",
         "execute work",
         "kill",
-        "empty",
-        "upload /tests",
         "verify",
-        "download /logs",
         "stop",
     ]
+    assert provider.started[0].files["/tests/test.sh"].startswith(b"#!/bin/sh")
     assert (result.outcome, result.reward, result.failure) == (Outcome.SCORED, 1.0, None)
     assert not provider.live
+
+
+async def test_what_lies_in_the_logs_is_fetched_and_what_was_planted_among_it_replaces_nothing_of_ours(
+    tmp_path: Path,
+) -> None:
+    async def act(run: AgentRun) -> None:
+        run.trajectory.user("hello")
+        await run.sandbox.write("/logs/agent/notes.txt", b"mine")
+        await run.sandbox.write("/logs/agent/trajectory.json", b"forged")
+        await run.sandbox.write("/logs/artifacts/plot.png", b"png")
+
+    result = await run(tmp_path, make_task(tmp_path), agent=acting(act))
+    folder = tmp_path / "job" / "greet__1"
+    assert (folder / "agent" / "notes.txt").read_bytes() == b"mine"
+    assert (folder / "artifacts" / "logs" / "artifacts" / "plot.png").read_bytes() == b"png"
+    assert json.loads((folder / "agent" / "trajectory.json").read_text())["steps"][0]["message"] == "hello"
+    assert result.dropped_files == ["/logs/agent/trajectory.json (reserved name)"]
+
+
+@pytest.mark.parametrize("verifier_user", ["judge", None])
+async def test_where_the_verifier_is_not_root_its_folders_are_emptied_and_filled_by_root(
+    tmp_path: Path, verifier_user: str | None
+) -> None:
+    toml = 'version = "1.0"\n[verifier]\nuser = "judge"\n' if verifier_user else 'version = "1.0"\n'
+    provider = MemoryProvider(user="root" if verifier_user else "somebody")
+    result = await run(tmp_path, make_task(tmp_path, toml=toml), provider=provider)
+    log = provider.started[0].log
+    assert log[log.index("kill") :][:3] == ["kill", "empty", "upload /tests"]
+    assert result.outcome is Outcome.SCORED
 
 
 async def test_the_record_on_disk_is_the_result_and_reads_back(tmp_path: Path) -> None:

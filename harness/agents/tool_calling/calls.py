@@ -64,20 +64,21 @@ class Call:
 
 def parse_call(request: ToolRequest) -> Call:
     """Check one call against its tool. Never raises."""
+    raw = request.arguments.strip() or "{}"
 
     def bad(fault: Fault, complaint: str, values: dict[str, Any] | None = None) -> Call:
         return Call(
             id=request.id,
             name=request.name,
-            raw=request.arguments,
+            raw=raw,
             values=values or {},
             fault=fault,
             complaint=f"error: {complaint}",
         )
 
-    echo = f"{shorten(request.arguments, MAX_ECHO)} ({len(request.arguments)} characters)"
+    echo = f"{shorten(raw, MAX_ECHO)} ({len(raw)} characters)"
     try:
-        values = strict_json.loads(request.arguments.strip() or "{}")
+        values = strict_json.loads(raw)
     except ValueError as error:
         fault: Fault = "truncated" if _ends_early(error) else "malformed"
         what = "end too early" if fault == "truncated" else "are not JSON"
@@ -91,14 +92,7 @@ def parse_call(request: ToolRequest) -> Call:
         arguments = tool.arguments.model_validate(values)
     except ValidationError as error:
         return bad("bad_arguments", f"{request.name}: {_first_problem(error)}, so nothing was executed", values)
-    return Call(
-        id=request.id,
-        name=request.name,
-        raw=request.arguments.strip() or "{}",
-        values=values,
-        tool=tool,
-        arguments=arguments,
-    )
+    return Call(id=request.id, name=request.name, raw=raw, values=values, tool=tool, arguments=arguments)
 
 
 def _ends_early(error: ValueError) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backends.errors import SandboxError
 from backends.protocol import SandboxBackendProtocol
+from harness import strict_json
 from harness.agents.tool_calling import arguments as args
 from harness.agents.tool_calling.output import shorten
 from harness.llm.protocol import ToolSchema
@@ -43,13 +44,14 @@ class ToolResult:
     """What a call came to.
 
     Attributes:
-        content: for the model.
+        content: for the model, who is shown its head and tail; `footer` follows, and is never cut.
         error: a stable word for what went wrong, e.g. "not_found"; None if nothing did.
         exit_code: of a command, 124 when its deadline killed it; None for the other tools.
         truncated: the model does not see all of it.
     """
 
     content: str
+    footer: str = ""
     error: str | None = None
     exit_code: int | None = None
     timed_out: bool = False
@@ -105,14 +107,12 @@ async def run_tool(tool: Tool, arguments: args.Arguments, bench: Workbench) -> T
         result = _failed(arguments, "permission", "permission denied")
     except Exception:  # noqa: BLE001 - whatever a backend raises, the model gets a result without host details
         result = ToolResult(content="error: the tool failed", error="tool_failed")
-    content = shorten(result.content, bench.limits.output_chars)
-    return ToolResult(
-        content=content,
-        error=result.error,
-        exit_code=result.exit_code,
-        timed_out=result.timed_out,
-        truncated=result.truncated or content != result.content,
-        oom=result.oom,
+    whole = strict_json.whole(result.content)
+    content = shorten(whole, bench.limits.output_chars)
+    return replace(
+        result,
+        content=f"{content}\n{result.footer}" if result.footer else content,
+        truncated=result.truncated or content != whole,
         duration_sec=time.monotonic() - started,
     )
 
@@ -126,19 +126,17 @@ async def _bash(call: args.Bash, bench: Workbench) -> ToolResult:
     asked = min(call.timeout_sec or bench.limits.command_sec, bench.limits.max_command_sec)
     seconds = max(1.0, min(asked, bench.time_left()))
     response = await bench.sandbox.execute(call.command, timeout=seconds, user=bench.user)
-    lines = [shorten(response.output, bench.limits.output_chars) or "(no output)"]
+    ending = f"124: killed after {seconds:g} s" if response.timed_out else str(response.agent_exit_code)
+    footer = f"[exit code {ending}]"
     if response.truncated:
         dropped = response.stdout_size + response.stderr_size - len(response.stdout) - len(response.stderr)
-        lines.append(f"[the last {dropped} bytes of the output were dropped]")
-    if response.timed_out:
-        lines.append(f"[exit code 124: killed after {seconds:g} s]")
-    else:
-        lines.append(f"[exit code {response.agent_exit_code}]")
+        footer = f"[the last {dropped} bytes of the output were dropped]\n{footer}"
     return ToolResult(
-        content="\n".join(lines),
+        content=response.output or "(no output)",
+        footer=footer,
         exit_code=response.agent_exit_code,
         timed_out=response.timed_out,
-        truncated=response.truncated or len(response.output) > bench.limits.output_chars,
+        truncated=response.truncated,
         oom=response.oom,
     )
 
@@ -151,8 +149,7 @@ async def _read(call: args.Read, bench: Workbench) -> ToolResult:
         return ToolResult(content=f"(no line {call.offset}: the file has {len(lines)} lines)")
     content = "".join(chosen)
     rest = len(lines) - (call.offset - 1) - len(chosen)
-    note = f"\n[{rest} more lines]" if rest else ""
-    return ToolResult(content=content + note, truncated=bool(note))
+    return ToolResult(content=content, footer=f"[{rest} more lines]" if rest else "", truncated=rest > 0)
 
 
 async def _write(call: args.Write, bench: Workbench) -> ToolResult:
