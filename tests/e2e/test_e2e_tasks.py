@@ -235,11 +235,24 @@ class Job:
         return self.path / str(self.records[task]["trial_name"])
 
 
+@pytest.fixture(scope="module")
+def local_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return run("local", tmp_path_factory.mktemp("local"), TASKS | ON_LOCAL)
+
+
+@pytest.fixture(scope="module")
+def docker_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return run("docker", tmp_path_factory.mktemp("docker"), TASKS | ON_DOCKER)
+
+
 @pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
-def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Job:
-    backend = str(request.param)
-    folder = tmp_path_factory.mktemp(backend)
-    for name, parts in {**TASKS, **(ON_DOCKER if backend == "docker" else ON_LOCAL)}.items():
+def job(request: pytest.FixtureRequest) -> Job:
+    found: Job = request.getfixturevalue(f"{request.param}_job")
+    return found
+
+
+def run(backend: str, folder: Path, tasks: dict[str, dict[str, Any]]) -> Job:
+    for name, parts in tasks.items():
         make_task(folder / "tasks", name, **parts)
     (folder / "secret").write_text(CANARY)
     linked = make_task(folder / "tasks", "links-to-the-host")
@@ -314,7 +327,6 @@ EXPECTED_ON_DOCKER = {
     "unknown-image": ("infra_error", None, "sandbox_unavailable"),
     "unknown-base": ("infra_error", None, "sandbox_unavailable"),
 }
-EXPECTED_ON_LOCAL = {"needs-docker": ("task_error", None, "unsupported")}
 
 
 @pytest.mark.case("B1")
@@ -331,10 +343,11 @@ def test_every_task_ends_in_the_outcome_that_its_facts_ask_for(task: str, job: J
     assert record["reward_valid"] is (record["reward"] is not None)
 
 
-@pytest.mark.case("A13")
-def test_what_only_one_backend_meets_ends_as_its_facts_ask_for_too(job: Job) -> None:
-    expected = EXPECTED_ON_DOCKER if job.backend == "docker" else EXPECTED_ON_LOCAL
-    assert {task: outcome(job.records[task]) for task in expected} == expected
+@pytest.mark.docker
+@pytest.mark.parametrize("task", EXPECTED_ON_DOCKER)
+def test_what_only_a_container_meets_ends_as_its_facts_ask_for_too(task: str, docker_job: Job) -> None:
+    record = docker_job.records[task]
+    assert outcome(record) == EXPECTED_ON_DOCKER[task], record["failure"] or record["verification"]
 
 
 def test_no_attempt_is_lost_and_infrastructure_trouble_makes_the_exit_code_3(job: Job) -> None:
@@ -477,42 +490,37 @@ def test_a_verifier_of_its_own_sees_the_artifacts_and_nothing_else(job: Job) -> 
 
 
 @pytest.mark.docker
-class TestOnDocker:
-    """What only a container can show."""
-
-    @pytest.fixture(autouse=True)
-    def _only_docker(self, job: Job) -> None:
-        if job.backend != "docker":
-            pytest.skip("needs a container")
-
-    def test_agent_and_verifier_run_as_the_users_that_the_task_names(self, job: Job) -> None:
-        folder = job.folder("other-users")
-        assert (folder / "agent" / "who").read_text() == "nobody\n"
-        assert (folder / "verifier" / "who").read_text() == "www-data\n"
-
-    @pytest.mark.case("A8")
-    def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(self, job: Job) -> None:
-        assert job.records["verifier-out-of-memory"]["verification"]["oom"] is True
-        assert job.records["verifier-out-of-memory"]["failure"]["category"] == "infra_oom"
-        assert job.records["verifier-exits-137"]["verification"]["oom"] is not True
-        assert (job.folder("agent-out-of-memory") / "agent" / "code").read_text() == "137\n"
-
-    @pytest.mark.case("A13")
-    def test_a_build_past_its_deadline_leaves_no_builder(self, job: Job) -> None:
-        record = job.records["build-hangs"]
-        assert record["failure"]["category"] == "infra_timeout"
-        assert MARK not in docker("ps", "--all", "--no-trunc", "--format", "{{.Command}}")
-
-    def test_the_log_of_a_failed_build_is_in_the_record(self, job: Job) -> None:
-        assert "returned a non-zero code: 7" in job.records["build-fails"]["failure"]["message"]
+def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job) -> None:
+    folder = docker_job.folder("other-users")
+    assert (folder / "agent" / "who").read_text() == "nobody\n"
+    assert (folder / "verifier" / "who").read_text() == "www-data\n"
 
 
-def test_a_dockerfile_beyond_local_is_one_line_with_its_number_and_the_way_out(job: Job) -> None:
-    if job.backend != "local":
-        pytest.skip("docker builds it")
-    message = job.records["needs-docker"]["failure"]["message"]
+@pytest.mark.docker
+@pytest.mark.case("A8")
+def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(docker_job: Job) -> None:
+    killed = docker_job.records["verifier-out-of-memory"]
+    assert killed["verification"]["oom"] is True
+    assert killed["failure"]["category"] == "infra_oom"
+    assert docker_job.records["verifier-exits-137"]["verification"]["oom"] is not True
+    assert (docker_job.folder("agent-out-of-memory") / "agent" / "code").read_text() == "137\n"
+
+
+@pytest.mark.docker
+@pytest.mark.case("A13")
+def test_a_build_past_its_deadline_leaves_no_builder(docker_job: Job) -> None:
+    assert docker_job.records["build-hangs"]["failure"]["category"] == "infra_timeout"
+    assert MARK not in docker("ps", "--all", "--no-trunc", "--format", "{{.Command}}")
+
+
+@pytest.mark.docker
+def test_a_failed_build_says_which_command_failed_and_how(docker_job: Job) -> None:
+    assert "returned a non-zero code: 7" in docker_job.records["build-fails"]["failure"]["message"]
+
+
+def test_a_dockerfile_beyond_local_is_one_line_with_its_number_and_the_way_out(local_job: Job) -> None:
+    assert outcome(local_job.records["needs-docker"]) == ("task_error", None, "unsupported")
+    message = local_job.records["needs-docker"]["failure"]["message"]
     assert "line 3" in message or "Dockerfile:3" in message
     assert "docker" in message
     assert "\n" not in message
-
-
