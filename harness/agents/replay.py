@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.agents.oracle import SOLUTION, OracleAgent
 from harness.agents.protocol import AgentResult, AgentRun
 from harness.agents.tool_calling.calls import Call, parse_call
 from harness.agents.tool_calling.tools import ToolLimits, ToolResult, Workbench, run_tool
@@ -70,6 +71,8 @@ class ReplayAgent:
             user=run.step.agent_user,
         )
         run.trajectory.user(run.step.instruction, extra={"replayed_session": recording.session_id})
+        if recording.agent.name == OracleAgent.name and run.step.solution_dir is not None:
+            await run.sandbox.upload(run.step.solution_dir, SOLUTION)
         repeated = skipped = 0
         for step in recorded_calls(recording):
             calls = step.tool_calls or []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -151,7 +152,7 @@ async def resume_job(
                 outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
             prepared = replace(prepared, lock=lock)
             if n_attempts:
-                _write_config(paths, config)
+                _write_config(paths, config, paths)
             await _run(prepared, paths, remaining, outcome, provider, subscribers, on_start, host_env)
             return outcome
     finally:
@@ -192,20 +193,27 @@ async def _require_ready(provider: SandboxProvider, config: JobConfig) -> None:
 
 
 def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
+    """Make the job's folder whole or not at all: one without its lock could be neither run nor resumed."""
+    draft = JobPaths(paths.root.with_name(f".{paths.root.name}.{os.getpid()}.tmp"))
     try:
-        paths.root.mkdir(parents=True)
-    except FileExistsError:
-        raise UsageError(
-            f"{paths.root} exists: choose another --name, or finish it with: harness resume {paths.root}"
-        ) from None
+        draft.root.mkdir(parents=True)
+        _write_config(draft, prepared.config, paths)
+        write_atomic(draft.lock, prepared.lock.model_dump_json(indent=2) + "\n")
+        if os.path.lexists(paths.root):
+            raise FileExistsError
+        draft.root.rename(paths.root)  # fails where another run was faster
     except OSError as error:
+        shutil.rmtree(draft.root, ignore_errors=True)
+        if os.path.lexists(paths.root):
+            raise UsageError(
+                f"{paths.root} exists: choose another --name, or finish it with: harness resume {paths.root}"
+            ) from None
         raise UsageError(f"{paths.root} can not be made: {error.strerror}") from None
-    _write_config(paths, prepared.config)
-    write_atomic(paths.lock, prepared.lock.model_dump_json(indent=2) + "\n")
 
 
-def _write_config(paths: JobPaths, config: JobConfig) -> None:
-    write_atomic(paths.config, to_json(config_document(config, paths.root.name, str(paths.root.parent))))
+def _write_config(paths: JobPaths, config: JobConfig, named: JobPaths) -> None:
+    """Write the config below `paths`, of a job that is or will be at `named`."""
+    write_atomic(paths.config, to_json(config_document(config, named.root.name, str(named.root.parent))))
 
 
 @contextmanager
@@ -291,11 +299,11 @@ async def _run(
         on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
         stop_on=lambda result: result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag,
     )
-    on_start(RunningJob(paths=paths, summary=summary, n_owed=len(specs), stop=scheduler.stop))
-    book.save(durable=True)
     loop = asyncio.get_running_loop()
     started = loop.time()
     try:
+        on_start(RunningJob(paths=paths, summary=summary, n_owed=len(specs), stop=scheduler.stop))
+        book.save(durable=True)
         await scheduler.run(specs)
     except OSError as error:
         outcome.disk_full = True

@@ -16,6 +16,7 @@ from pathlib import Path
 from backends.errors import SandboxError
 from backends.protocol import SandboxBackendProtocol
 from harness.task.model import Task
+from harness.task.sandbox import LOG_DIRECTORIES
 
 _MAX_FILES = 400
 _MAX_FILE_BYTES = 4 << 20
@@ -25,8 +26,13 @@ _BARE_NAMES = {"test.sh", "run-tests.sh", "solve.sh", "solution.sh"}
 
 
 async def clean(sandbox: SandboxBackendProtocol, task: Task, *, user: str | None, timeout: float) -> list[str]:
-    """Empty the harness's own places and remove leaked copies; return the paths of those."""
+    """Empty the harness's own places and remove leaked copies; return the paths of those.
+
+    Where the task names users for its agent, the log folders are opened for them.
+    """
     script = _script(sandbox.workdir, leak_candidates(task, sandbox.workdir))
+    if any(step.agent_user for step in task.steps):
+        script = f"chmod 777 {' '.join(LOG_DIRECTORIES)} || exit 1\n{script}"
     response = await sandbox.execute("sh -s", stdin=script.encode(), timeout=timeout, cwd="/", user=user)
     if response.exit_code != 0:
         raise SandboxError(

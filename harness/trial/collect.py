@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ async def collect_logs(
     dropped: list[str] = []
     with scratch.folder() as logs:
         try:
-            dropped += [f"{LOGS}/{name}" for name in await sandbox.download(LOGS, logs, max_bytes=max_bytes)]
+            names = await sandbox.download(LOGS, logs, max_bytes=max_bytes)
+            dropped += [f"{LOGS}/{posixpath.normpath(name)}" for name in names]
         except (FileNotFoundError, NotADirectoryError):
             dropped.append(f"{LOGS} (missing)")
         dropped += _adopt(logs / "agent", paths.agent(step), reserved=_RESERVED)

@@ -150,11 +150,16 @@ async def run_as_root(sandbox: SandboxBackendProtocol, script: str, timeout: flo
 
 
 def empty_script(folders: Sequence[str]) -> str:
-    """Make each folder anew where it is a link or missing, empty it else, and fail unless it really is empty."""
+    """Make each folder anew where it is a link or missing, empty it else, and fail unless it really is empty.
+
+    Modes are set first: where there is only one user, an agent's read-only folder is read-only for us as well.
+    """
     return f"""set -u
 [ -L /logs ] && rm -f /logs
+chmod u+rwx / /logs 2>/dev/null
 for d in {" ".join(folders)}; do
   if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; else
+    chmod -R u+rwX "$d" 2>/dev/null
     rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; fi
   [ -z "$(ls -A "$d")" ] || {{ echo "$d could not be emptied"; exit {_NOT_PREPARED}; }}
 done
