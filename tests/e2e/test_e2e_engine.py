@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -62,10 +61,8 @@ class Engine:
         try:
             self._process.wait(40)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._process.kill()  # its containerd dies with it
             self._process.wait()
-            with suppress(OSError, ValueError):
-                os.kill(int((self.folder / "exec-root/containerd/containerd.pid").read_text()), signal.SIGKILL)
         self._process = None
 
 
