@@ -166,7 +166,7 @@ class _Extraction:
                 if not safe:
                     raise ValueError(name)
                 self._directory(path.parent)
-                path.symlink_to(to)
+                path.symlink_to("/".join(parts))
             except (OSError, ValueError):
                 self.dropped.append(name)
 

@@ -97,6 +97,7 @@ for sh in /bin/bash /usr/bin/bash /usr/local/bin/bash /bin/sh; do [ -x $sh ] && 
 
 a=- b=-
 if ! CDPATH= cd -- "$cwd"; then
+  [ -e "$d.i" ] || head -c "$input" >/dev/null
   : >"$d.1"
   echo "cd: $cwd: cannot enter the working directory" >"$d.2"
   finish 126 0 0
@@ -115,7 +116,8 @@ main() { # a subshell, or dash writes its own word "Killed" into the command's s
   ( export PATH="$path" __COOKIE__=$n; exec $sh -c "$cmd" ${sh##*/} ) 2>"$d.f2"
 }
 if [ -e "$d.i" ]; then main <"$d.i"
-elif [ "$input" -gt 0 ]; then head -c "$input" | main
+elif [ "$input" -gt 0 ]; then # what the command leaves unread is read for it, or an engine may wait for ever
+  head -c "$input" | { main; rc=$?; cat >/dev/null; exit $rc; }
 else main </dev/null
 fi >"$d.f1"
 rc=$?

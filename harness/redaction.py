@@ -107,6 +107,8 @@ class Redactor:
         if any(form in text for form in self._forms):
             yield self._values
         lower = text.lower()
+        if _ANY_NEEDLE.search(lower) is None:
+            return
         for needles, pattern in _COMPILED:
             if any(needle in lower for needle in needles):
                 yield pattern
@@ -136,6 +138,7 @@ class RedactedStream:
 
 
 _COMPILED = [(needles, re.compile(pattern)) for needles, pattern in _SHAPES]
+_ANY_NEEDLE = re.compile("|".join(sorted({re.escape(needle) for needles, _ in _SHAPES for needle in needles})))
 
 
 def _keep_label(match: re.Match[str]) -> str:

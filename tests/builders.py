@@ -76,7 +76,7 @@ class MemorySandbox:
     ) -> ExecuteResponse:
         self._require_alive()
         if "/tests/test.sh </dev/null" in command:
-            if stdin is not None:
+            if stdin is not None and self.provider.keeps_files:
                 self._empty(command)
                 self._unpack(stdin, "/tests")
             self.log.append("verify")
@@ -197,6 +197,7 @@ class MemoryProvider:
     live: dict[str, MemorySandbox] = field(default_factory=dict)
     started: list[MemorySandbox] = field(default_factory=list)
     keep_started: bool = True
+    keeps_files: bool = True
     closed: bool = False
     _ids: Any = field(default_factory=itertools.count)
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 import aiodocker
 import aiohttp
 
-from backends.docker.errors import NAME, translate
+from backends.docker.errors import NAME, UNREACHABLE, from_status, translate
 from backends.errors import SandboxError, SandboxUnsupported
 from backends.frame import Request
 
@@ -95,7 +95,15 @@ class Engine:
             async with asyncio.timeout(timeout):
                 yield self.client
         except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise translate(error, operation=operation, sandbox_id=sandbox_id) from error
+            raise self._translated(error, operation, sandbox_id) from error
+
+    def _translated(self, error: Exception, operation: str, sandbox_id: str | None) -> SandboxError:
+        # The client names the stand-in host of the URL; people need the socket.
+        if isinstance(error, aiodocker.DockerError) and error.status == UNREACHABLE:
+            return from_status(
+                UNREACHABLE, f"no engine answers at {self.url}", operation=operation, sandbox_id=sandbox_id
+            )
+        return translate(error, operation=operation, sandbox_id=sandbox_id)
 
     async def exec(
         self, container_id: str, request: Request, *, user: str = "", source: IO[bytes] | None = None
@@ -113,14 +121,17 @@ class Engine:
                 workdir="/",
             )
         feeder: asyncio.Task[None] | None = None
+        attached = run.start(detach=False)
         try:
-            async with run.start(detach=False) as stream:
+            async with attached as stream:
                 if source is not None or request.stdin:
                     feeder = asyncio.create_task(_feed(stream, request.stdin if source is None else source))
                 return await _collect(stream, request.limit, container_id), run
         except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
-            raise translate(error, operation="execute", sandbox_id=container_id) from error
+            raise self._translated(error, "execute", container_id) from error
         finally:
+            with suppress(AssertionError):  # entering may have been cancelled after the connection was made
+                await attached.close()
             if feeder is not None:
                 feeder.cancel()
                 await asyncio.gather(feeder, return_exceptions=True)

@@ -161,7 +161,7 @@ _START_CALL_SEC = 600.0
 
 
 def _fix(url: str, error: SandboxError) -> str:
-    text = str(error).lower()
+    text = f"{error} {error.__cause__}".lower()
     if not url.startswith("unix://"):
         return f"check that DOCKER_HOST or the docker context names a running engine (now {url})"
     if "permission denied" in text:

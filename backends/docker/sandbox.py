@@ -7,7 +7,6 @@ import shlex
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -15,7 +14,7 @@ from aiodocker import DockerError
 
 from backends import archive, frame, posix
 from backends.docker.engine import Engine
-from backends.docker.errors import NAME
+from backends.docker.errors import NAME, UNREACHABLE
 from backends.docker.events import death
 from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout, SandboxUnavailable
 from backends.lifecycle import finish
@@ -28,6 +27,7 @@ GRACE_SEC = 15.0
 TRANSFER_TIMEOUT_SEC = 600.0
 
 _ABORT_SEC = 30.0
+_ABORT_ROUNDS = 10  # an exec that the engine was still starting at the first is found by a later one
 _SPOOL_BYTES = 1 << 20
 _FULL = ("No space left on device", "Disk quota exceeded")
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
@@ -209,9 +209,14 @@ class DockerSandbox:
     async def _answers(self) -> bool:
         """Whether a process still starts inside. A dying container is listed as running for a while longer."""
         probe = frame.Request(argv=("/bin/sh", "-c", "echo alive"), env={}, limit=1 << 16)
-        with suppress(SandboxError, TimeoutError):
+        try:
             async with asyncio.timeout(_ABORT_SEC):
                 return (await self._engine.exec(self.id, probe))[0] == b"alive\n"
+        except SandboxError as error:
+            if getattr(error.__cause__, "status", None) == UNREACHABLE:
+                raise
+        except TimeoutError:
+            pass
         return False
 
     async def _sweep(self, request: frame.Request, user: str, *, wrapper: bool) -> None:
@@ -224,9 +229,10 @@ class DockerSandbox:
     async def _abort(self, request: frame.Request, user: str, work: asyncio.Task[Any]) -> None:
         """Kill a command and its wrapper, however far the engine has come with starting them."""
         try:
-            while not work.done():
+            for _ in range(_ABORT_ROUNDS):
                 await self._sweep(request, user, wrapper=True)
-                await asyncio.wait({work}, timeout=0.5)
+                if (await asyncio.wait({work}, timeout=0.5))[0]:
+                    break
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
@@ -270,10 +276,13 @@ class DockerSandbox:
             self._engine.call("download", timeout=TRANSFER_TIMEOUT_SEC, sandbox_id=self.id) as client,
             client._query(f"containers/{self.id}/archive", params={"path": path}) as response,
         ):
-            async for chunk in response.content.iter_chunked(1 << 18):
-                file.write(chunk)
-                if file.tell() > max_bytes + _ARCHIVE_SLACK:
-                    break
+            try:
+                async for chunk in response.content.iter_chunked(1 << 18):
+                    file.write(chunk)
+                    if file.tell() > max_bytes + _ARCHIVE_SLACK:
+                        break
+            finally:
+                response.close()  # the client leaves that to us, and what is unread is not wanted
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -13,6 +13,8 @@ removed at the end. How it holds:
   commands started is everything else in the namespace.
 - One uid is mapped, so every user name that a task gives is that one user (`Capabilities.users` is False). Memory is
   limited per process only (`RLIMIT_DATA`), so `memory_limit` is False and `oom` is always None.
+- Disk and CPU are the host's, shared; a command is held to a number of processes and a size of file. With the network
+  open, the host's own is shared, abstract sockets and services on loopback included.
 - Where namespaces are forbidden, a sandbox starts only with `allow_unsafe` and isolates nothing: commands are the
   host's, on the host's own paths, and still die at their deadline.
 """

@@ -83,9 +83,15 @@ def new_home(labels: Mapping[str, str], *, created_at: float) -> Home:
         first_tag=(secrets.randbits(30) + (1 << 30)) * _TAGS_PER_SANDBOX,
         labels=labels,
     )
-    # Others may pass through, to reach a root that only its owner may enter.
-    home.folder.mkdir(mode=0o711 if home.uid is not None else 0o700)
-    home.save()
+    home.folder.mkdir(mode=0o700)
+    try:
+        home.save()
+        if home.uid is not None:
+            # Others may pass through, to reach a root that only its owner may enter.
+            home.folder.chmod(0o711)
+    except OSError:
+        remove_tree(home.folder)
+        raise
     return home
 
 

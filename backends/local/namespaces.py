@@ -131,7 +131,10 @@ def start_argv(
 def enter_argv(
     isolation: Isolation, pid: int, *, uid: int | None, network: bool, tag: int, limits: Limits
 ) -> list[str]:
-    """Run `sh` on descriptor 3 in the namespace of `pid`: without capabilities, within `limits`, tagged."""
+    """Run `sh` on descriptor 3 in the namespace of `pid`: without capabilities, within `limits`, tagged.
+
+    Limits are set inside, last, so that commands at their limit of processes cannot keep the next one out.
+    """
     argv = [_tool("prlimit"), f"--rttime={tag}:{tag}", "--core=0:0"]
     for option, kind, value in (
         ("nproc", resource.RLIMIT_NPROC, limits.processes),
@@ -144,15 +147,24 @@ def enter_argv(
             argv.append(f"--{option}={most}:{most}")
     if isolation is Isolation.NONE:
         return [*argv, _tool("setpriv"), "--no-new-privs", "--pdeathsig", "KILL", "sh", "/dev/fd/3"]
-    argv += as_user(uid)
-    argv += [_tool("nsenter"), f"--target={pid}", "-U", "-m", "-p", "-i", "-u", "-r", "-w", "--preserve-credentials"]
-    argv += [] if network else ["-n"]
-    argv += [_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
-    return [*argv, "sh", "/dev/fd/3"]
+    argv += [_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "sh", "/dev/fd/3"]
+    return [*_nsenter(pid, uid, network), *argv]
+
+
+def seal_argv(pid: int, *, uid: int | None, network: bool) -> list[str]:
+    """Forbid namespaces within the namespace: commands need none, and the kernel has had holes there."""
+    return [*_nsenter(pid, uid, network), "sh", "-c", "echo 0 >/proc/sys/user/max_user_namespaces"]
+
+
+def _nsenter(pid: int, uid: int | None, network: bool) -> list[str]:
+    # As the sandbox's own uid, so that even a pid that came to mean another process could not be entered.
+    argv = [*as_user(uid), _tool("nsenter"), f"--target={pid}", "-U", "-m", "-p", "-i", "-u", "-r", "-w"]
+    return [*argv, "--preserve-credentials", *([] if network else ["-n"])]
 
 
 _TRIALS = {
-    Isolation.BWRAP: "--ro-bind / / --proc /proc --dev /dev --unshare-all --unshare-user --cap-drop ALL",
+    Isolation.BWRAP: "--ro-bind / / --proc /proc --dev /dev --unshare-all --unshare-user --uid 0 --gid 0 --as-pid-1 "
+    "--die-with-parent --new-session --cap-drop ALL --cap-add CAP_WAKE_ALARM",
     Isolation.UNSHARE: "--user --map-root-user --mount --pid --net --ipc --uts --fork --mount-proc",
 }
 
@@ -166,13 +178,17 @@ class Probe:
 
 
 @cache
-def probe() -> Probe:
-    """Try each way once with `true`. Blocks for some twenty milliseconds."""
+def probe(only: Isolation | None = None) -> Probe:
+    """Try each way, or `only` one, once with `true`. Blocks for some twenty milliseconds."""
+    if only is Isolation.NONE:
+        return Probe(Isolation.NONE, ("it was asked for",))
     reasons = []
     needed = [name for name in ("setpriv", "nsenter", "prlimit", "tar") if tool(name) is None]
     if needed:
         return Probe(Isolation.NONE, (f"{', '.join(needed)} not found",))
     for isolation, trial in _TRIALS.items():
+        if only not in (None, isolation):
+            continue
         binary = tool(isolation)
         if binary is None:
             reasons.append(f"{isolation} is not installed")

@@ -15,9 +15,18 @@ from backends.local.streams import Leftovers, Stream
 from backends.local.tags import kill_tagged
 from backends.spec import ExecuteResponse, cut_utf8
 
-_REAP_SEC = 0.5
+_REAP_SEC = 0.02
+_ATTEMPTS = 25
 CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """All that a command inherits. Variables of the caller come through the script, never through argv or this."""
+
+
+# The shell's first act moves the offset of the descriptor that we share with it, which proves that it started.
+_HEAD = b"\nread -r _ <&3; exec 3<&-; umask 022; "
+
+
+class NotStarted(Exception):
+    """The command's shell never ran, so its exit code says nothing of the command."""
 
 
 async def run(
@@ -32,18 +41,20 @@ async def run(
     leftovers: Leftovers,
     kill_all: Callable[[], None],
 ) -> ExecuteResponse:
-    """Run `argv` with `script` as its descriptor 3, and wait for it, at most `timeout` seconds.
+    """Run `argv`, a shell on its descriptor 3, and wait for it, at most `timeout` seconds.
 
     `stdin` is content, a descriptor, or None for nothing; `stdout` a descriptor that takes the place of capturing.
     `kill_all` is the last resort against a command that forks faster than its processes can be found.
+    Raises NotStarted if what should have become that shell gave up before.
     """
     loop = asyncio.get_running_loop()
     began = time.monotonic()
     out, err = Stream(max_output), Stream(max_output)
+    text = _memory_file(_HEAD + script)
     pid = pidfd = -1
     ended = timed_out = False
     try:
-        pid = _start(argv, script, stdin, out.write_end if stdout is None else stdout, err.write_end)
+        pid = _start(argv, text, stdin, out.write_end if stdout is None else stdout, err.write_end)
         out.start(loop)
         err.start(loop)
         pidfd = os.pidfd_open(pid)
@@ -65,7 +76,11 @@ async def run(
             _, status = os.waitpid(pid, 0)  # noqa: ASYNC222 - it has ended
         leftovers.take(out)
         leftovers.take(err)
+        started = os.lseek(text, 0, os.SEEK_CUR) > 0
+        os.close(text)
     code = os.waitstatus_to_exitcode(status)
+    if not started and not timed_out and code >= 0:
+        raise NotStarted(bytes(err.kept[:500]).decode("utf-8", "replace").strip() or f"exit code {code}")
     return ExecuteResponse(
         stdout=cut_utf8(bytes(out.kept), max_output),
         stderr=cut_utf8(bytes(err.kept), max_output),
@@ -108,17 +123,14 @@ def _inherited() -> tuple[int, ...]:
     return tuple(found)
 
 
-def _start(argv: list[str], script: bytes, stdin: bytes | int | None, out: int, err: int) -> int:
-    mine = [_memory_file(script)]
+def _start(argv: list[str], text: int, stdin: bytes | int | None, out: int, err: int) -> int:
+    if isinstance(stdin, int):
+        return spawn(argv, stdin, out, err, text)
+    source = os.open(os.devnull, os.O_RDONLY) if stdin is None else _memory_file(stdin)
     try:
-        if stdin is None:
-            mine.append(os.open(os.devnull, os.O_RDONLY))
-        elif isinstance(stdin, bytes):
-            mine.append(_memory_file(stdin))
-        return spawn(argv, stdin if isinstance(stdin, int) else mine[1], out, err, mine[0])
+        return spawn(argv, source, out, err, text)
     finally:
-        for fd in mine:
-            os.close(fd)
+        os.close(source)
 
 
 def _memory_file(content: bytes) -> int:
@@ -132,24 +144,29 @@ def _memory_file(content: bytes) -> int:
 
 def _kill_command(pid: int, tag: int, kill_all: Callable[[], None]) -> None:
     """Kill a command that `pid` entered the namespace for: what is inside first, so that `pid` can reap its child."""
-    if not kill_tagged(tag, tag + 1, spare=pid):
-        kill_all()
     pidfd = os.pidfd_open(pid)
-    if not select.select([pidfd], [], [], _REAP_SEC)[0]:
+    for _ in range(_ATTEMPTS):
+        # More than once, since it may be on its way in and not have its tag yet.
+        if not kill_tagged(tag, tag + 1, spare=pid):
+            kill_all()
+        if select.select([pidfd], [], [], _REAP_SEC)[0]:
+            break
+    else:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         select.select([pidfd], [], [])
-        # It may have entered between the sweep and its end.
         kill_tagged(tag, tag + 1, spare=pid)
     os.close(pidfd)
 
 
 def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
-    """Run `argv` with `script` as its descriptor 3 and wait for it, on no event loop."""
+    """Run `argv`, a shell on its descriptor 3, and wait for it, on no event loop."""
+    text = _memory_file(_HEAD + script)
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        pid = _start(argv, script, null, null, null)
+        pid = spawn(argv, null, null, null, text)
     finally:
         os.close(null)
+        os.close(text)
     pidfd = os.pidfd_open(pid)
     ended, _, _ = select.select([pidfd], [], [], timeout)
     if not ended:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from backends.errors import SandboxBuildError, SandboxTimeout, SandboxUnsupported
+from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxStartError, SandboxTimeout, SandboxUnsupported
 from backends.lifecycle import OWNER, finish, process_start_ticks
 from backends.local import unsafe
 from backends.local.home import STANDARD, Home, destroy, fill, find, homes, new_home
 from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
-from backends.local.namespaces import Isolation, Probe, probe, start_argv
+from backends.local.namespaces import Isolation, Probe, probe, seal_argv, start_argv
+from backends.local.process import run_blocking
 from backends.local.sandbox import LocalSandbox
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
 _CLEANUP_TIMEOUT_SEC = 60.0
+_SEAL_TIMEOUT_SEC = 10.0
 _INSTALL = "install bubblewrap and util-linux (Debian: `apt-get install bubblewrap util-linux`)"
 _ALLOW = (
     "allow unprivileged user namespaces (`sysctl -w user.max_user_namespaces=15000`; on Ubuntu also "
@@ -56,7 +59,7 @@ class LocalProvider:
         assert spec.build_dir is not None
         plan = read_dockerfile(spec.build_dir)
         workdir = spec.workdir or plan.workdir
-        home = new_home(spec.labels, created_at=time.time())
+        home = _home(spec)
         sandbox: LocalSandbox | None = None
         try:
             async with asyncio.timeout(spec.start_timeout_sec):
@@ -67,6 +70,9 @@ class LocalProvider:
             raise SandboxTimeout(
                 f"a local sandbox did not start within {spec.start_timeout_sec:g} s", backend="local", operation="start"
             ) from error
+        except OSError as error:
+            await self._discard(home, sandbox)
+            raise _refused(error) from error
         except BaseException:
             await self._discard(home, sandbox)
             raise
@@ -93,7 +99,7 @@ class LocalProvider:
         """There is no connection to release."""
 
     def _probe(self) -> Probe:
-        return probe() if self._wanted is None else Probe(self._wanted, (f"isolation {self._wanted} was asked for",))
+        return probe(self._wanted)
 
     def _accept(self, spec: SandboxSpec) -> Isolation:
         """The isolation to start with. Raises before anything is made."""
@@ -119,21 +125,22 @@ class LocalProvider:
         self, spec: SandboxSpec, plan: ImagePlan, workdir: str, home: Home, isolation: Isolation
     ) -> LocalSandbox:
         directories = [*spec.directories, *plan.directories, workdir]
-        init: Init | None = None
-        lock: unsafe.Lock | None = None
         if isolation is Isolation.NONE:
-            lock = await unsafe.take_lock()
-            home = unsafe.make_directories(home, [*STANDARD[:4], *directories])
+            init, lock = None, await unsafe.take_lock()
         else:
-            sources = fill(home, directories)
-            full = spec.network is NetworkMode.FULL
-            init = await start_init(
-                lambda info_fd: start_argv(
-                    isolation, home.root, uid=home.uid, network=full, source_dir=sources, info_fd=info_fd
-                )
-            )
-            home = dataclasses.replace(home, pid=init.pid, pid_ticks=process_start_ticks(init.pid))
-        home.save()
+            init, lock = await self._namespace(home, isolation, directories, spec.network), None
+        try:
+            if init is None:
+                home = unsafe.make_directories(home, [*STANDARD[:4], *directories])
+            else:
+                home = dataclasses.replace(home, pid=init.pid, pid_ticks=process_start_ticks(init.pid))
+                home.save()
+        except BaseException:
+            if init is not None:
+                init.kill()
+            if lock is not None:
+                lock.release()
+            raise
 
         def forget(sandbox_id: str) -> None:
             self._live.pop(sandbox_id, None)
@@ -154,11 +161,36 @@ class LocalProvider:
         self._live[sandbox.id] = sandbox
         return sandbox
 
+    async def _namespace(
+        self, home: Home, isolation: Isolation, directories: Sequence[str], network: NetworkMode
+    ) -> Init:
+        sources = fill(home, directories)
+        full = network is NetworkMode.FULL
+        init = await start_init(
+            lambda info_fd: start_argv(
+                isolation, home.root, uid=home.uid, network=full, source_dir=sources, info_fd=info_fd
+            )
+        )
+        run_blocking(seal_argv(init.pid, uid=home.uid, network=full), b"", timeout=_SEAL_TIMEOUT_SEC)
+        return init
+
     async def _discard(self, home: Home, sandbox: LocalSandbox | None) -> None:
         # A sandbox that was opened before the start failed is among the live ones.
         sandbox = sandbox or self._live.get(home.id)
         work = sandbox.stop() if sandbox is not None else asyncio.to_thread(destroy, home)
         await finish(work, timeout=_CLEANUP_TIMEOUT_SEC)
+
+
+def _home(spec: SandboxSpec) -> Home:
+    try:
+        return new_home(spec.labels, created_at=time.time())
+    except OSError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: OSError) -> SandboxDiskFull | SandboxStartError:
+    kind = SandboxDiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else SandboxStartError
+    return kind(f"a local sandbox did not start: {error}", backend="local", operation="start")
 
 
 async def _copy(plan: ImagePlan, sandbox: LocalSandbox) -> None:

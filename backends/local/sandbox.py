@@ -17,7 +17,7 @@ from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
 from backends.local.home import Home, destroy
 from backends.local.init import Init
 from backends.local.namespaces import Isolation, Limits, enter_argv
-from backends.local.process import run, run_blocking
+from backends.local.process import NotStarted, run, run_blocking
 from backends.local.streams import Leftovers
 from backends.local.tags import kill_tagged
 from backends.protocol import Capabilities
@@ -29,8 +29,7 @@ _DEFAULT_PROCESSES = 1024
 _DEFAULT_FILE_MB = 10 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAR_TROUBLE = re.compile(rb"^tar: (.*): (?:Cannot|File removed|socket ignored)", re.MULTILINE)
-_KILL_ALL = b"""exec 3<&-
-kill -9 -1
+_KILL_ALL = b"""kill -9 -1
 n=0
 while set -- /proc/[0-9]*; [ $# -gt 3 ] && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
 """
@@ -70,6 +69,7 @@ class LocalSandbox:
             file_bytes=(spec.resources.disk_mb or _DEFAULT_FILE_MB) << 20,
             data_bytes=spec.resources.memory_mb << 20 if spec.resources.memory_mb else None,
         )
+        self._own_limits = dataclasses.replace(self._limits, processes=None, data_bytes=None)
 
     @property
     def id(self) -> str:
@@ -114,27 +114,34 @@ class LocalSandbox:
         return await self._run(script, stdin=stdin, timeout=timeout, max_output=max_output)
 
     async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
-        return await posix.read(self.execute, posix.absolute(path, self._workdir), max_bytes=max_bytes)
+        return await posix.read(self._file_shell, posix.absolute(path, self._workdir), max_bytes=max_bytes)
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await posix.write(self.execute, posix.absolute(path, self._workdir), data, mode=mode)
+        await posix.write(self._file_shell, posix.absolute(path, self._workdir), data, mode=mode)
 
     async def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
         place = posix.absolute(path, self._workdir)
-        return await posix.edit(self.execute, place, old, new, replace_all=replace_all)
+        return await posix.edit(self._file_shell, place, old, new, replace_all=replace_all)
 
     async def ls(self, path: str = ".") -> list[FileInfo]:
-        return await posix.ls(self.execute, posix.absolute(path, self._workdir))
+        return await posix.ls(self._file_shell, posix.absolute(path, self._workdir))
 
     async def grep(
         self, pattern: str, path: str = ".", *, include: str | None = None, max_matches: int = 1000
     ) -> list[GrepMatch]:
         place = posix.absolute(path, self._workdir)
-        return await posix.grep(self.execute, pattern, place, include=include, max_matches=max_matches)
+        return await posix.grep(self._file_shell, pattern, place, include=include, max_matches=max_matches)
 
     async def glob(self, pattern: str, path: str = ".", *, max_matches: int = 1000) -> list[FileInfo]:
         place = posix.absolute(path, self._workdir)
-        return await posix.glob(self.execute, pattern, place, max_matches=max_matches)
+        return await posix.glob(self._file_shell, pattern, place, max_matches=max_matches)
+
+    async def _file_shell(
+        self, command: str, *, timeout: float, cwd: str, stdin: bytes | None, max_output: int
+    ) -> ExecuteResponse:
+        """`execute` for our own file operations: not kept out by commands that hold all the processes they may."""
+        script = _script(command, cwd, {})
+        return await self._run(script, stdin=stdin, timeout=timeout, max_output=max_output, limits=self._own_limits)
 
     async def upload(self, source: Path, target: str) -> None:
         place = posix.absolute(target, self._workdir)
@@ -152,6 +159,7 @@ class LocalSandbox:
                 stdin=file.fileno(),
                 timeout=_TRANSFER_TIMEOUT_SEC,
                 max_output=1 << 16,
+                limits=self._own_limits,
             )
         posix.check(response, place)
 
@@ -166,7 +174,7 @@ class LocalSandbox:
         )
         with tempfile.TemporaryFile() as file:
             # tar may write headers on top of what is asked for; the extractor counts exactly
-            limits = dataclasses.replace(self._limits, file_bytes=max_bytes + (64 << 20))
+            limits = dataclasses.replace(self._own_limits, file_bytes=max_bytes + (64 << 20))
             response = await self._run(
                 _script(script, "/", {"LC_ALL": "C"}),
                 stdin=None,
@@ -243,9 +251,7 @@ class LocalSandbox:
         if self._isolation is Isolation.NONE:
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
-            # Beyond the commands' limit of processes, or a bomb that sits at it would keep us out.
-            limits = dataclasses.replace(self._limits, processes=None)
-            run_blocking(self._enter(self._home.first_tag, limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+            run_blocking(self._enter(self._home.first_tag, self._own_limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
 
     async def _run(
         self,
@@ -260,31 +266,37 @@ class LocalSandbox:
         self._check_alive("execute")
         tag = self._next_tag
         self._next_tag += 1
-        response = await run(
-            self._enter(tag, limits or self._limits),
-            tag=tag,
-            kill_all=self._kill_all,
-            script=script,
-            stdin=stdin,
-            stdout=stdout,
-            timeout=timeout,
-            max_output=max_output,
-            leftovers=self._leftovers,
-        )
+        try:
+            response = await run(
+                self._enter(tag, limits or self._limits),
+                tag=tag,
+                kill_all=self._kill_all,
+                script=script,
+                stdin=stdin,
+                stdout=stdout,
+                timeout=timeout,
+                max_output=max_output,
+                leftovers=self._leftovers,
+            )
+        except (NotStarted, OSError) as error:
+            self._check_alive("execute")
+            raise SandboxError(
+                f"a command could not be started: {error}", backend="local", operation="execute", sandbox_id=self.id
+            ) from error
         # A result of a command whose sandbox died under it tells nothing of the command.
         self._check_alive("execute")
         return response
 
 
 def _script(command: str, cwd: str, env: Mapping[str, str]) -> bytes:
-    """What the shell reads: its own descriptor closed, variables, directory, and the command from line 2."""
+    """What the shell reads: variables and directory on one line, and the command below it."""
     for name, value in env.items():
         if not _NAME.fullmatch(name) or "\0" in value:
             raise ValueError(f"not a variable that a shell can hold: {name!r}")
     if "\0" in command:
         raise ValueError("a command cannot contain a NUL character")
     exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in env.items())
-    text = f"exec 3<&-; {exports}cd {shlex.quote(cwd)} || exit 126\n{command}\n"
+    text = f"{exports}cd {shlex.quote(cwd)} || exit 126\n{command}\n"
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -43,7 +43,10 @@ def _accounts(outcome: JobOutcome) -> str:
     """The counts, which add up, and what the job took."""
     summary = outcome.summary
     counts = {name: count for name, count in summary.counts.items() if count}
-    parts = [f"{summary.n_total} attempts: " + ", ".join(f"{count} {name}" for name, count in counts.items())]
+    parts = [
+        f"{summary.n_total} attempt{'' if summary.n_total == 1 else 's'}: "
+        + ", ".join(f"{count} {name}" for name, count in counts.items())
+    ]
     if summary.n_retries:
         parts.append(f"{summary.n_retries} repeated after infrastructure failures")
     rate = summary.rate()

@@ -29,7 +29,7 @@ class JobConfig(BaseModel):
         allow_unsafe_local: run on the local backend even where it cannot isolate.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     dataset: str
     include: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pydantic_core
+
 
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
     """Replace `path` by `data` so that a reader, or a crash at any moment, sees the old file or the new one.
@@ -32,9 +34,22 @@ def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None
         raise
 
 
+def flush(path: Path) -> None:
+    """Wait until a file's content is on the disk. A file that is not there is no matter."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def to_json(value: Any) -> str:
     """Strict JSON, indented. Raises ValueError for NaN and infinities: the caller decides what they mean."""
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    json.dumps(value, allow_nan=False)
+    return pydantic_core.to_json(value, indent=2).decode() + "\n"
 
 
 def _reject_constant(name: str) -> Any:

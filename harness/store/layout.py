@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 _SAFE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _MAX_SLUG = 40
 
 
+@lru_cache(maxsize=4096)
 def slug(name: str) -> str:
     """A folder- and container-safe form of any name; different names never share one.
 

@@ -334,6 +334,7 @@ class _Trial:
         work = verify(
             sandbox,
             step,
+            version=self.task.digest,
             allowed=self.task.reward_range,
             env=resolve_env(step.verifier_env, self.context.host_env).values,
             timeout=timeout,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.failures import HOST_DISK_FULL
 from harness.records import TrialResult
-from harness.store.files import write_atomic
+from harness.store.files import flush, write_atomic
 from harness.store.layout import TrialPaths
 from harness.trial.record import failure_of
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+_disk = ThreadPoolExecutor(max_workers=2, thread_name_prefix="record")
+"""Waits for the disk, so that the loop does not; two threads, for more would only wait for each other."""
 
 
 async def save_result(result: TrialResult, paths: TrialPaths) -> None:
@@ -21,12 +26,21 @@ async def save_result(result: TrialResult, paths: TrialPaths) -> None:
 
     Raises OSError when not even the shortest record fits on the disk: the attempt is then owed again.
     """
-    await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(_save, result, paths)))
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(_disk, _save, result, paths, _text(result)))
 
 
-def _save(result: TrialResult, paths: TrialPaths) -> None:
+def _text(result: TrialResult) -> str:
+    return result.model_dump_json(indent=2) + "\n"
+
+
+def _save(result: TrialResult, paths: TrialPaths, text: str) -> None:
     try:
-        _write(result, paths)
+        if result.exception_info is not None:
+            trace = result.exception_info.exception_traceback or result.exception_info.exception_message
+            write_atomic(paths.exception, trace + "\n", durable=False)
+        for step in [None, *(step.step_name for step in result.step_results or ())]:
+            flush(paths.trajectory(step))
+        write_atomic(paths.result, text)
     except OSError as error:
         if error.errno not in _NO_SPACE:
             raise
@@ -34,15 +48,7 @@ def _save(result: TrialResult, paths: TrialPaths) -> None:
         result.outcome, result.reward, result.reward_valid = HOST_DISK_FULL.outcome, None, False
         result.failure = failure_of(HOST_DISK_FULL, "no space left on the host for the record")
         result.exception_info = None
-        _write(result, paths)
-
-
-def _write(result: TrialResult, paths: TrialPaths) -> None:
-    paths.root.mkdir(parents=True, exist_ok=True)
-    if result.exception_info is not None:
-        text = result.exception_info.exception_traceback or result.exception_info.exception_message
-        write_atomic(paths.exception, text + "\n", durable=False)
-    write_atomic(paths.result, result.model_dump_json(indent=2) + "\n")
+        write_atomic(paths.result, _text(result))
 
 
 def _make_room(folder: Path) -> None:

@@ -7,12 +7,13 @@ are regular files, and never through a link.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from backends.archive import pack
 from backends.errors import SandboxError, SandboxOutOfMemory
@@ -29,7 +30,7 @@ _REWARD_FILES = ("reward.json", "reward.txt", "status.json")
 _OUTPUT_FILES = ("test-stdout.txt", "test-stderr.txt")
 _INLINE_BYTES = 64 << 10
 _TAIL_CHARACTERS = 4000
-_MAX_PIPED_BYTES = 8 << 20
+_MAX_PIPED_BYTES = 1 << 20
 ROOT = frozenset({"root", "0", "0:0", "root:root"})
 _NO_TAR, _NOT_PREPARED = 90, 91
 _MAKE_RUNNABLE = f"chmod a+x {TESTS}/test.sh 2>/dev/null"
@@ -55,19 +56,21 @@ async def verify(
     sandbox: SandboxBackendProtocol,
     step: Step,
     *,
+    version: str,
     allowed: tuple[float, float],
     env: Mapping[str, str],
     timeout: float,
     helper_timeout: float,
     runs: int = 2,
 ) -> Judgement:
-    """Verify a step; trouble of the verifier's own is tried again, without the agent, `runs` times at most.
+    """Verify a step of a task whose content is `version`.
 
-    Raises SandboxError when the sandbox fails outside test.sh.
+    Trouble of the verifier's own is tried again, without the agent, `runs` times at most. Raises SandboxError when the
+    sandbox fails outside test.sh.
     """
     for run in range(1, runs + 1):
         judgement = await _verify_once(
-            sandbox, step, allowed=allowed, env=env, timeout=timeout, helper_timeout=helper_timeout
+            sandbox, step, version=version, allowed=allowed, env=env, timeout=timeout, helper_timeout=helper_timeout
         )
         judgement = replace(judgement, verification=judgement.verification.model_copy(update={"runs": run}))
         if not isinstance(judgement.error, VerifierTimeout | SandboxOutOfMemory) or run == runs:
@@ -80,6 +83,7 @@ async def _verify_once(
     sandbox: SandboxBackendProtocol,
     step: Step,
     *,
+    version: str,
     allowed: tuple[float, float],
     env: Mapping[str, str],
     timeout: float,
@@ -88,7 +92,7 @@ async def _verify_once(
     nonce = secrets.token_hex(8)
     run = _run_script(nonce, sandbox.workdir)
     max_output = 4 * (MAX_REWARD_BYTES + _INLINE_BYTES)
-    tests = await asyncio.to_thread(_packed, step) if _verifier_is_root(sandbox, step) else None
+    tests = _packed(step.tests, version) if _verifier_is_root(sandbox, step) else None
     if tests is not None:
         # One command instead of three: what the verifier needs comes in through its standard input.
         script = f"{_prepare_script(step, None)}{_UNPACK}{run}"
@@ -113,13 +117,17 @@ def _verifier_is_root(sandbox: SandboxBackendProtocol, step: Step) -> bool:
     return sandbox.user in ROOT and (step.verifier_user is None or step.verifier_user in ROOT)
 
 
-def _packed(step: Step) -> bytes | None:
-    """The step's tests as a tar; None if they are several folders, or too large to go through a pipe."""
-    if len(step.tests) != 1:
+@lru_cache(maxsize=64)
+def _packed(tests: tuple[Path, ...], version: str) -> bytes | None:
+    """The tests as a tar, remembered per version of the task, since its attempts share them.
+
+    None if they are several folders, or too large to go through a pipe.
+    """
+    if len(tests) != 1 or sum(path.stat().st_size for path in tests[0].rglob("*")) > _MAX_PIPED_BYTES:
         return None
     with io.BytesIO() as file:
-        pack(step.tests[0], file)
-        return file.getvalue() if file.tell() <= _MAX_PIPED_BYTES else None
+        pack(tests[0], file)
+        return file.getvalue()
 
 
 async def hide_tests(sandbox: SandboxBackendProtocol, timeout: float) -> None:

@@ -206,6 +206,7 @@ MEMBERS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(MEMBERS)
 def test_no_archive_reaches_beyond_its_target(
     tmp_path_factory: pytest.TempPathFactory, members: list[tuple[str, dict[str, object], bytes]]

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from backends import NetworkMode, SandboxBackendProtocol, SandboxSpec, create_provider
-from backends.local.namespaces import Isolation, probe, tool
+from backends.local.namespaces import tool
 
 
 @pytest.fixture(params=["bwrap", "unshare"])
 async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SandboxBackendProtocol]:
-    if tool(request.param) is None or probe().isolation is Isolation.NONE:
+    provider = create_provider("local", isolation=request.param)
+    if not (await provider.check()).works:
         pytest.skip(f"{request.param} is not usable here")
     (tmp_path / "Dockerfile").write_text("FROM debian\nWORKDIR /app\n")
-    made = await create_provider("local", isolation=request.param).start(SandboxSpec(build_dir=tmp_path))
+    made = await provider.start(SandboxSpec(build_dir=tmp_path))
     yield made
     await made.stop()
 
@@ -56,6 +57,7 @@ async def test_a_nested_namespace_gives_no_new_powers(sandbox: SandboxBackendPro
     )
     assert await code(sandbox, nested) != 0
     assert await code(sandbox, "unshare --mount true") != 0
+    assert await code(sandbox, "unshare --user true") != 0
     assert await code(sandbox, "chroot / true") != 0
     assert await code(sandbox, "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk") != 0
     assert not Path("/usr/harness-escape").exists()
@@ -127,12 +129,14 @@ async def test_only_the_command_s_own_descriptors_are_open(sandbox: SandboxBacke
         os.close(inherited)
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_ends_at_the_deadline(sandbox: SandboxBackendProtocol) -> None:
     response = await sandbox.execute("bomb() { bomb | bomb & }; bomb; sleep 60", timeout=1.5)
     assert response.timed_out
     assert int(await output(sandbox, "ls -d /proc/[0-9]* | wc -l")) < 10
 
 
+@pytest.mark.slow
 async def test_a_fork_bomb_left_behind_ends_with_kill_processes(sandbox: SandboxBackendProtocol) -> None:
     await sandbox.execute("bomb() { bomb | bomb & }; bomb", timeout=5)
     await asyncio.sleep(0.5)
@@ -180,8 +184,8 @@ asyncio.run(main())
 async def test_a_killed_harness_leaves_a_folder_that_is_reaped_and_no_process(isolation: str, tmp_path: Path) -> None:
     from backends.lifecycle import reap
 
-    provider = create_provider("local")
-    if tool(isolation) is None or not (await provider.check()).works:
+    provider = create_provider("local", isolation=isolation)
+    if not (await provider.check()).works:
         pytest.skip(f"{isolation} is not usable here")
     (tmp_path / "Dockerfile").write_text("FROM debian\n")
     mark = os.urandom(6).hex()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from backends import SandboxSpec, SandboxUnsupported, create_provider
 from backends.local import namespaces
 
-OWN = "/tmp/harness-unsafe-test"  # the one place on the host that these tests let a sandbox make
+OWN = f"/tmp/harness-unsafe-test-{os.getpid()}"  # the one place on the host that these tests let a sandbox make
 
 
 @pytest.fixture

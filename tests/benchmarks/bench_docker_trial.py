@@ -90,11 +90,10 @@ def test_a_trial_costs_at_most_twice_what_the_engine_itself_costs() -> None:
             seconds, cpu = timed_cpu(lambda: trials(folder, MANY, AT_A_TIME))
             crowds.append(seconds)
             cpus.append(1000 * cpu / MANY)
-    single = statistics.median(singles) / statistics.median(floors)
+    one, bare = statistics.median(singles), statistics.median(floors)
+    single = one / bare
     crowd = min(crowds) / min(crowd_floors)
-    print(
-        f"\none oracle trial: {statistics.median(singles):.2f} s, floor {statistics.median(floors):.2f} s: {single:.2f}x"
-    )
+    print(f"\none oracle trial: {one:.2f} s, floor {bare:.2f} s: {single:.2f}x")
     print(f"{MANY} at {AT_A_TIME} a time: {min(crowds):.1f} s, floor {min(crowd_floors):.1f} s: {crowd:.2f}x")
     print(f"our CPU: {min(cpus):.0f} ms a trial")
     assert single <= 2

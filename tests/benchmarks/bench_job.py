@@ -28,7 +28,7 @@ def measure(folder: str, what: str) -> None:
     """In a process of its own: run or resume, and print what it cost."""
     root = Path(folder)
     paths = JobPaths(root / "jobs" / "j")
-    provider = MemoryProvider(keep_started=False)
+    provider = MemoryProvider(keep_started=False, keeps_files=False)
     before = time.process_time() if what == "run" else 0.0
     if what == "run":
         attempts = int(sys.argv[3])

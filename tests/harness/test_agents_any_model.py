@@ -39,7 +39,7 @@ REPLY = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     replies=st.lists(REPLY, max_size=8),
     on_end=st.sampled_from(["finish", "repeat"]),

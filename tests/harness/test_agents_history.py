@@ -57,7 +57,7 @@ def test_no_compaction_separates_a_call_from_its_results(widths: list[int], keep
     after = history.messages()
     require_valid(after)
     assert after[0] == HEAD[0] and after[1].content.startswith("U")
-    assert sum(len(m.content) for m in after) <= sum(len(m.content) for m in before) + 200
+    assert sum(len(m.content) for m in after) <= sum(len(m.content) for m in before) + 100  # the word on it
     assert all(len(m.content) < limit + 100 for m in after if m.role == "tool")
     if not changed:
         assert after == before
@@ -73,8 +73,9 @@ def test_the_same_words_are_not_repeated_in_a_row() -> None:
 @given(st.text(max_size=400), st.integers(10, 200))
 def test_shortened_text_keeps_its_head_and_tail_and_says_what_is_missing(text: str, limit: int) -> None:
     short = shorten(text, limit)
-    if len(text) <= limit:
-        assert short == text
+    assert len(short) <= len(text)
+    if short == text:
+        assert len(text) < limit + 60, "whole only if a note would save nothing"
         return
     head, tail = limit * 2 // 3, limit - limit * 2 // 3
     assert short.startswith(text[:head]) and short.endswith(text[-tail:])

@@ -198,7 +198,7 @@ def test_secrets_reach_no_byte_of_the_document(tmp_path: Path) -> None:
     assert load_trajectory(writer.path).steps[1].observation is not None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     messages=st.lists(
         st.text(st.characters(codec=None)) | st.dictionaries(st.text(), st.floats() | st.text() | st.none()), max_size=8

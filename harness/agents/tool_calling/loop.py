@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from harness.agents.protocol import AgentResult, AgentRun
 from harness.agents.tool_calling import prompt
@@ -17,13 +16,11 @@ from harness.agents.tool_calling.budget import Budget, Spending
 from harness.agents.tool_calling.calls import Call, parse_call
 from harness.agents.tool_calling.config import LoopConfig
 from harness.agents.tool_calling.history import History
+from harness.agents.tool_calling.record import record_answer, record_opening
 from harness.agents.tool_calling.stuck import Repetition
 from harness.agents.tool_calling.tools import SCHEMAS, ToolLimits, ToolResult, Workbench, run_tool
-from harness.atif.model import Metrics
 from harness.failures import AgentStop
 from harness.llm.protocol import CallContext, ChatModel, ContextOverflow, Message, Reply
-
-N = TypeVar("N", int, float)
 
 
 class ToolCallingAgent:
@@ -94,7 +91,7 @@ class _Episode:
 
     async def play(self) -> AgentResult:
         """Take turns until one of them ends the run."""
-        self._record_opening()
+        record_opening(self._run.trajectory, self._history.head)
         while True:
             limit = self._spending.exceeded()
             if limit is not None:
@@ -222,53 +219,14 @@ class _Episode:
             )
         return self._just_compacted
 
-    def _record_opening(self) -> None:
-        if self._run.trajectory.steps == 0:
-            self._run.trajectory.describe_tools(
-                [
-                    {
-                        "type": "function",
-                        "function": {
-                            "name": tool.name,
-                            "description": tool.description,
-                            "parameters": dict(tool.parameters),
-                        },
-                    }
-                    for tool in SCHEMAS
-                ]
-            )
-        self._run.trajectory.system(self._history.head[0].content)
-        self._run.trajectory.user(self._history.head[1].content)
-
     def _record(self, reply: Reply, calls: Sequence[Call] = (), **flags: bool | str) -> None:
-        facts = {
-            "finish_reason": reply.finish_reason,
-            "sampling": dict(self._model.sampling),
-            "retries": reply.retries,
-            "duration_sec": round(reply.duration_sec, 6),
-        }
-        truncated = reply.truncated or any(call.fault == "truncated" for call in calls)
-        self._run.trajectory.agent(
-            reply.content,
-            reasoning=reply.reasoning,
-            tool_calls=[call.for_record() for call in calls],
-            metrics=Metrics(
-                prompt_tokens=reply.prompt_tokens,
-                completion_tokens=reply.completion_tokens,
-                cached_tokens=reply.cached_tokens,
-                cost_usd=reply.cost_usd,
-                prompt_token_ids=_list(reply.prompt_token_ids),
-                completion_token_ids=_list(reply.completion_token_ids),
-                logprobs=_list(reply.logprobs),
-                extra=facts,
-            ),
-            model_name=reply.model,
-            extra={"turn": self._spending.turns, **({"truncated": True} if truncated else {}), **flags},
+        record_answer(
+            self._run.trajectory,
+            reply,
+            calls,
+            sampling=self._model.sampling,
+            extra={"turn": self._spending.turns, **flags},
         )
 
     def _end(self, stop: AgentStop, detail: str | None = None) -> AgentResult:
         return AgentResult(stop=stop, detail=detail, metadata={"turns": self._spending.turns})
-
-
-def _list(values: Sequence[N] | None) -> list[N] | None:
-    return None if values is None else list(values)
