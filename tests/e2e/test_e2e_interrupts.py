@@ -105,6 +105,17 @@ def test_what_is_stopped_is_cancelled_and_owed_and_leaves_nothing(backend: str, 
     assert sorted(records(job)) == ["t0__1", "t0__1r1", "t1__1", "t1__1r1", "t2__1"]
 
 
+def test_what_a_killed_write_left_behind_is_swept_by_the_next_start(tmp_path: Path) -> None:
+    tasks, job = make_tasks(tmp_path, 2, "true"), tmp_path / "jobs" / "job"
+    assert harness("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job").code == 0
+    (job / "t0__1" / "result.json").rename(job / "t0__1" / ".result.json.123.tmp")
+    (job / ".result.json.123.tmp").write_text("{")
+    (job / ".scratch" / "0" / "half a download").mkdir(parents=True)
+    assert harness("resume", job).code == 0
+    assert scraps(job) == []
+    assert sorted(records(job)) == ["t0__1r1", "t1__1"]
+
+
 def planned(n_tasks: int, n_attempts: int) -> Counter[tuple[str, int]]:
     return Counter((f"t{number}", attempt) for number in range(n_tasks) for attempt in range(1, n_attempts + 1))
 
