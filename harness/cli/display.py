@@ -6,7 +6,6 @@ All names and messages come from tasks and agents: they are escaped, and control
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass
 from typing import Protocol, TextIO
@@ -64,20 +63,19 @@ class Display(Protocol):
         """Nothing more comes."""
 
 
-def make_display(*, as_json: bool, plain_lines: bool, console: Console) -> Display:
-    """JSON lines if asked for, the live panel on a terminal, else plain lines."""
-    if as_json:
-        return JsonDisplay(sys.stdout)
+def make_display(console: Console, *, plain_lines: bool) -> Display:
+    """The live panel on a terminal, else plain lines."""
     if plain_lines or not console.is_terminal:
         return PlainDisplay(console)
     return LiveDisplay(console)
 
 
 class JsonDisplay:
-    """One JSON object per finished execution on standard output."""
+    """One JSON object per finished execution on `out`; what is said to the operator goes to `console`."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, console: Console) -> None:
         self._out = out
+        self._console = console
 
     def start(self, job: RunningJob) -> None:
         self._write({"event": "start", "job": str(job.paths.root), "total": job.summary.n_total, "owed": job.n_owed})
@@ -87,7 +85,7 @@ class JsonDisplay:
             self._write({"event": "trial", **_essence(event.result)})
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201 – standard output is for JSON
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         pass

@@ -30,7 +30,7 @@ from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
 from harness.job.trial_log import TrialLog
 from harness.records import TrialResult, now
-from harness.store.files import to_json, write_atomic
+from harness.store.files import remove_drafts, to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
@@ -236,6 +236,7 @@ def _held(paths: JobPaths) -> Iterator[None]:
 def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> list[Execution]:
     """What every folder says of its execution; finished ones are counted into the summary."""
     executions = []
+    remove_drafts(paths.root)
     folders: dict[str, tuple[str, int]] = {}
     for spec in specs:
         folders[spec.name] = (spec.task.name, spec.attempt)
@@ -248,6 +249,7 @@ def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> l
         if first in folders and retry.isdigit():
             executions.append(Execution(*folders[first], int(retry), None))
             outcome.findings.append(f"{name}: {problem}; the attempt is run again")
+            remove_drafts(paths.trial(name).root)
     return executions
 
 
