@@ -35,7 +35,7 @@ from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
-from harness.trial.events import Emit, Event, TrialRetried
+from harness.trial.events import Emit, Event, TrialFinished, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -273,7 +273,12 @@ async def _run(
     """Run the given executions and keep the job's own record up to date."""
     config, summary = prepared.config, outcome.summary
     log = TrialLog(paths)
-    emit = _fan_out([*subscribers, log])
+
+    def count(event: Event) -> None:
+        if isinstance(event, TrialFinished):  # a cancelled one, too, of which run_trial returns nothing
+            summary.add(event.result)
+
+    emit = _fan_out([count, *subscribers, log])
     book = _Book(paths, outcome, prepared)
     context = TrialContext(
         provider=provider,
@@ -294,9 +299,7 @@ async def _run(
     async def run_one(spec: TrialSpec) -> TrialResult:
         book.running += 1
         try:
-            result = await run_trial(spec, context)
-            summary.add(result)
-            return result
+            return await run_trial(spec, context)
         finally:
             book.running -= 1
             book.save_sometimes()
