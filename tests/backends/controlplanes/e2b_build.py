@@ -15,6 +15,8 @@ from typing import Any
 
 from controlplanes.localbox import Box
 
+from backends.errors import SandboxError
+
 
 class StepFailed(Exception):
     """A step that did not work, with what it wrote."""
@@ -51,7 +53,7 @@ async def build(template: Template, uploads: dict[str, bytes]) -> None:
         box = await make_box(template, uploads, network=False)
         await box.stop()
         template.status = "ready"
-    except StepFailed as failure:
+    except (StepFailed, SandboxError, OSError) as failure:
         template.say(str(failure))
         template.reason = str(failure)
         template.status = "error"
