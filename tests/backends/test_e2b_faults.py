@@ -371,5 +371,5 @@ async def test_the_path_of_the_image_survives_the_login_shell(provider: SandboxP
 
 async def test_the_key_is_nowhere_inside_a_sandbox(provider: SandboxProvider, spec: SandboxSpec) -> None:
     async with open_sandbox(provider, spec) as sandbox:
-        found = await sandbox.execute(f"grep -la {KEY[:20]} /proc/[0-9]*/environ; env", timeout=5)
+        found = await sandbox.execute(f"grep -la {KEY[:19]}[{KEY[19]}] /proc/[0-9]*/environ; env", timeout=5)
         assert b"E2B_API" not in found.stdout and b"environ" not in found.stdout

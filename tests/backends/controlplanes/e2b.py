@@ -57,7 +57,8 @@ class E2BPlane:
         self.page = 50
         self.url = ""
         self._uploads: dict[str, bytes] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
+        self._envds: list[Envd] = []
         self._answered: dict[str, dict[str, Any]] = {}
 
     @property
@@ -84,10 +85,18 @@ class E2BPlane:
         await asyncio.gather(*self._work, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
             await self.kill(sandbox_id)
+        for envd in self._envds:
+            await envd.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         call = f"{request.method} {request.path}"
         self.calls.append(call)
+        handler = asyncio.current_task()
+        assert handler is not None
+        self._work.add(handler)
+        handler.add_done_callback(self._work.discard)
+        if request.content_type == "application/json":
+            await request.read()  # now, since the client may be gone later
         if self.latency:
             await asyncio.sleep(self.latency)
         fault = self.faults.take(call)
@@ -173,6 +182,7 @@ class E2BPlane:
         network = body.get("allow_internet_access", True)
         box = await make_box(template, self._uploads, network=network)
         envd = Envd(box, user=template.user, workdir=template.workdir, env={**template.env, **body.get("envVars", {})})
+        self._envds.append(envd)
         sandbox = Sandbox(f"i{secrets.token_hex(10)}", template, body.get("metadata", {}), envd, network)
         self.sandboxes[sandbox.id] = sandbox
         self.most_alive = max(self.most_alive, len(self.sandboxes))
