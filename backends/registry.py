@@ -25,6 +25,9 @@ class BackendRow:
 BUILT_IN: dict[str, BackendRow] = {
     "local": BackendRow("backends.local.provider", "LocalProvider"),
     "docker": BackendRow("backends.docker.provider", "DockerProvider", extra="docker"),
+    "daytona": BackendRow("backends.daytona.provider", "DaytonaProvider", extra="daytona"),
+    "e2b": BackendRow("backends.e2b.provider", "E2BProvider", extra="e2b"),
+    "modal": BackendRow("backends.modal.provider", "ModalProvider", extra="modal"),
 }
 
 

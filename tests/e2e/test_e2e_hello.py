@@ -157,7 +157,7 @@ def test_without_an_engine_docker_is_a_request_that_cannot_be(tmp_path: Path) ->
 def test_only_infrastructure_errors_are_exit_code_3_and_never_a_zero(tmp_path: Path) -> None:
     task = make_task(
         tmp_path / "tasks",
-        test="#!/bin/sh\necho '{\"status\": \"infra\"}' > /logs/verifier/status.json\n",
+        test='#!/bin/sh\necho \'{"status": "infra"}\' > /logs/verifier/status.json\n',
     )
     job, done = run(tmp_path, task, "--agent", "nop", "--json", "--max-retries", "0", "--fail-under", "0.5", code=3)
     assert rewards(job) == {"greet": None}

@@ -23,7 +23,9 @@ MARK = f"sleep 9{os.getpid():07d}"
 """A command that no other process on this machine runs."""
 
 PASS = "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"
-GRADES_HELLO = "#!/bin/bash\n[ -f /app/hello.txt ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+GRADES_HELLO = (
+    "#!/bin/bash\n[ -f /app/hello.txt ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+)
 GIVES_NOTHING = "#!/bin/bash\nsleep 0.3\nexit 1\n"
 V = "/logs/verifier"
 
@@ -107,7 +109,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "crlf": {"test": f"#!/bin/bash\r\necho 1 > {V}/reward.txt\r\n"},
     "no-shebang-mode": {"test": PASS},
     "status-infra": {
-        "test": f"#!/bin/bash\necho '{{\"status\": \"infra\", \"reason\": \"bootstrap\"}}' > {V}/status.json\n"
+        "test": f'#!/bin/bash\necho \'{{"status": "infra", "reason": "bootstrap"}}\' > {V}/status.json\n'
         f"echo 0 > {V}/reward.txt\n"
     },
     "verifier-kills-its-shell": {"test": f"#!/bin/bash\necho 1 > {V}/reward.txt\nkill -9 $PPID\n"},
