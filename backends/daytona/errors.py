@@ -8,10 +8,9 @@ builder could not pull (told in the reason of a failed build).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import aiohttp
+import httpx
 from daytona import (
     DaytonaAuthenticationError,
     DaytonaConnectionError,
@@ -34,54 +33,50 @@ from backends.errors import (
     SandboxUnavailable,
     SandboxUnsupported,
 )
+from backends.remote import failures
+from backends.remote.failures import Row
 
 NAME = "daytona"
-_SHOWN_CHARS = 500
 
-CREATE = frozenset({"create"})
-MAKING = frozenset({"create", "build"})
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One rule: exception classes, statuses and operations it holds for (None: all), and a pattern of the sentence."""
-
-    result: type[SandboxError]
-    kinds: tuple[type[BaseException], ...] | None = None
-    statuses: frozenset[int] | None = None
-    operations: frozenset[str] | None = None
-    pattern: str = ""
-
-    def fits(self, error: BaseException, operation: str) -> bool:
-        """Whether this rule applies to an exception, or to what caused it."""
-        return (
-            (self.kinds is None or any(isinstance(cause, self.kinds) for cause in _causes(error)))
-            and (self.statuses is None or _status(error) in self.statuses)
-            and (self.operations is None or operation in self.operations)
-            and re.search(self.pattern, str(error), re.IGNORECASE) is not None
-        )
+_CREATE = frozenset({"create"})
+_BUILD = frozenset({"build"})
+_MAKING = _CREATE | _BUILD
+_REFUSED = frozenset({400, 402, 403, 409})
+_EXHAUSTED = ("limit exceeded", "limit reached", "quota", "capacity", "no available runner")
 
 
-_POOL = r"\blimit (exceeded|reached)|\bquota\b|\bcapacity\b|no available runners?"
+def _any_error(
+    result: type[SandboxError], *statuses: int, operations: frozenset[str] | None = None, says: str | None = None
+) -> Row:
+    return Row(Exception, result, frozenset(statuses), operations, says=says)
+
 
 TABLE: tuple[Row, ...] = (
-    Row(SandboxQuotaError, (DaytonaQueueTimeoutError,)),
-    Row(SandboxUnavailable, (DaytonaSpotEvictedError,)),
-    Row(SandboxAuthError, statuses=frozenset({401})),
-    Row(SandboxAuthError, (DaytonaAuthenticationError,)),
-    Row(SandboxQuotaError, statuses=frozenset({429})),
-    Row(SandboxQuotaError, statuses=frozenset({400, 402, 403, 409}), operations=MAKING, pattern=_POOL),
-    Row(SandboxAuthError, statuses=frozenset({402, 403})),
-    Row(SandboxTimeout, statuses=frozenset({408, 504})),
-    Row(SandboxUnsupported, statuses=frozenset({400, 413, 422}), operations=MAKING),
-    Row(SandboxStartError, statuses=frozenset({404, 409, 410}), operations=CREATE),
-    Row(SandboxDiskFull, statuses=frozenset({507})),
-    Row(SandboxUnavailable, statuses=frozenset({400, 404, 409, 410, 500, 502, 503})),
-    Row(SandboxTimeout, (DaytonaTimeoutError, TimeoutError)),
-    Row(SandboxUnavailable, (DaytonaConnectionError, aiohttp.ClientError, OSError)),
-    Row(SandboxUnavailable, (ValidationError, ValueError)),  # a reply that is not what the service's schema promises
-    Row(SandboxStartError, operations=CREATE),
-    Row(SandboxError),
+    Row(DaytonaQueueTimeoutError, SandboxQuotaError),
+    Row(DaytonaSpotEvictedError, SandboxUnavailable),
+    Row(DaytonaAuthenticationError, SandboxAuthError),
+    _any_error(SandboxAuthError, 401),
+    _any_error(SandboxQuotaError, 429),
+    *(_any_error(SandboxQuotaError, *_REFUSED, operations=_MAKING, says=sentence) for sentence in _EXHAUSTED),
+    _any_error(SandboxAuthError, 402, 403),
+    _any_error(SandboxTimeout, 408, 504),
+    _any_error(SandboxDiskFull, 507),
+    _any_error(SandboxUnsupported, 400, 413, 422, operations=_MAKING),
+    _any_error(SandboxStartError, 404, 409, 410, operations=_CREATE),
+    # Our requests are always of the same form: a 400 to one of them means a sandbox that does not run (any more).
+    _any_error(SandboxUnavailable, 400, 404, 409, 410, 500, 502, 503),
+    Row(DaytonaTimeoutError, SandboxTimeout),
+    Row(httpx.TimeoutException, SandboxTimeout),
+    Row(TimeoutError, SandboxTimeout),
+    Row(FileNotFoundError, SandboxBuildError, operations=_BUILD),
+    Row(DaytonaConnectionError, SandboxUnavailable),
+    Row(aiohttp.ClientError, SandboxUnavailable),
+    Row(httpx.TransportError, SandboxUnavailable),
+    Row(OSError, SandboxUnavailable),
+    # A reply that is not what the service's own schema promises.
+    Row(ValidationError, SandboxUnavailable),
+    Row(ValueError, SandboxUnavailable),
+    Row(DaytonaError, SandboxStartError, operations=_CREATE),
 )
 
 _NO_IMAGE = (
@@ -90,63 +85,48 @@ _NO_IMAGE = (
 )
 
 
-def translate(error: BaseException, *, operation: str, sandbox_id: str | None = None) -> SandboxError:
+def translate(
+    error: Exception, operation: str, sandbox_id: str | None = None, *, secret: str | None = None
+) -> SandboxError:
     """The SandboxError for whatever the SDK raised; a SandboxError passes through."""
-    if isinstance(error, SandboxError):
-        return error
-    row = next(row for row in TABLE if row.fits(error, operation))
-    if isinstance(error, TimeoutError) and not str(error):
-        said = "no answer within the deadline"
-    else:
-        said = _sentence(error)
-    text = f"daytona {operation}: {said}"
-    if row.result is SandboxAuthError:
-        text += "; check DAYTONA_API_KEY (or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID) and its permissions"
-    return row.result(text, backend=NAME, operation=operation, sandbox_id=sandbox_id)
+    return failures.translate(
+        TABLE,
+        _unwrapped(error),
+        backend=NAME,
+        operation=operation,
+        sandbox_id=sandbox_id,
+        status=status_of(error),
+        secret=secret,
+    )
 
 
-def build_failure(reason: str | None, *, log: str = "", sandbox_id: str | None = None) -> SandboxError:
+def build_failure(reason: str | None, *, sandbox_id: str | None = None) -> SandboxError:
     """The error for an image that the service says it could not build, by the reason it gives."""
-    said = (reason or "no reason given").strip()[-_SHOWN_CHARS:]
-    text = f"daytona build: {said}"
+    said = (reason or "the service gave no reason").strip()
+    text = f"{NAME} build: {' '.join(said[-500:].split())}"
     if re.search(_NO_IMAGE, said, re.IGNORECASE | re.DOTALL):
         return SandboxImageNotFound(text, backend=NAME, operation="build", sandbox_id=sandbox_id)
-    return SandboxBuildError(text, log=log or said, backend=NAME, sandbox_id=sandbox_id)
+    return SandboxBuildError(text, log=said, backend=NAME, sandbox_id=sandbox_id)
 
 
-def retry_after(error: BaseException) -> float | None:
-    """Seconds that the service asks to wait, where it does."""
-    headers = error.headers if isinstance(error, DaytonaError) else {}
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            try:
-                return max(0.0, float(value))
-            except ValueError:
-                return None
-    return None
+def is_gone(error: Exception) -> bool:
+    """Whether the service says that what it was asked about does not exist."""
+    return status_of(error) in {404, 410}
 
 
-def is_gone(error: BaseException) -> bool:
-    """Whether the service says that the sandbox it was asked about does not exist."""
-    return _status(error) in {404, 410}
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and what caused it, outermost first; the SDK wraps what it cannot name in its base class."""
-    seen: BaseException | None = error
-    while seen is not None:
-        yield seen
-        seen = seen.__cause__
-
-
-def _status(error: BaseException) -> int | None:
-    for cause in _causes(error):
-        status = cause.status_code if isinstance(cause, DaytonaError) else getattr(cause, "status", None)
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error of the SDK, or what caused it, stands for."""
+    cause: BaseException | None = error
+    while cause is not None:
+        status = getattr(cause, "status_code", None) or getattr(cause, "status", None)
         if isinstance(status, int) and status >= 400:
             return status
+        cause = cause.__cause__
     return None
 
 
-def _sentence(error: BaseException) -> str:
-    words = " ".join(str(error).split()) or type(error).__name__
-    return words if len(words) <= _SHOWN_CHARS else words[:_SHOWN_CHARS] + "..."
+def _unwrapped(error: Exception) -> Exception:
+    """The SDK wraps what it has no name for in its base class; the cause says more."""
+    while type(error) is DaytonaError and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return error
