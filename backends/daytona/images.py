@@ -54,7 +54,8 @@ class Images:
         if spec.image is not None:
             return Source(None, Image.base(spec.image).dockerfile_commands([_AS_ROOT]), spec.user or "root")
         assert spec.build_dir is not None
-        user = spec.user or await asyncio.to_thread(_check, spec.build_dir / "Dockerfile")
+        own = await asyncio.to_thread(_check, spec.build_dir / "Dockerfile")
+        user = own if spec.user is None else spec.user
         try:
             image = await asyncio.to_thread(_declare, spec.build_dir)
             digest = await asyncio.to_thread(_digest, spec.build_dir, resources(spec))

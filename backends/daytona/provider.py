@@ -57,14 +57,14 @@ class DaytonaProvider:
     """
 
     name = NAME
-    capabilities = CAPABILITIES
 
     def __init__(self, *, max_sandboxes: int = MAX_SANDBOXES) -> None:
+        self.capabilities = dataclasses.replace(CAPABILITIES, max_sandboxes=max_sandboxes)
         self._client = Client()
         self._images = Images(self._client)
         self._launcher = Launcher(
             backend=NAME,
-            capabilities=CAPABILITIES,
+            capabilities=self.capabilities,
             admin="root",
             longest=LEASE_SEC,
             slots=Slots(max_sandboxes),

@@ -99,7 +99,7 @@ class DaytonaPlane:
         self._plans: dict[str, ImagePlan] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="daytona-plane-")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._events = socketio.AsyncServer(async_mode="aiohttp")
+        self._events = socketio.AsyncServer(async_mode="aiohttp", ping_interval=0.5)  # its task outlives a client so long
         self._released = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
@@ -310,7 +310,9 @@ class DaytonaPlane:
         }
         self.snapshots[dto["id"]] = dto
         self._plans[dto["name"]] = plan
-        self._spawn(self._build(dto))
+        building = self._spawn(self._build(dto))
+        if not self.build_seconds:
+            await asyncio.shield(building)
         return web.json_response(dto)
 
     async def _build(self, dto: State) -> None:
