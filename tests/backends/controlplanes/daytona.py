@@ -99,6 +99,7 @@ class DaytonaPlane:
         self._plans: dict[str, ImagePlan] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="daytona-plane-")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._endings: set[asyncio.Task[Any]] = set()
         self._events = socketio.AsyncServer(async_mode="aiohttp", ping_interval=0.5)  # its task outlives a client so long
         self._released = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -117,7 +118,7 @@ class DaytonaPlane:
 
     async def close(self) -> None:
         self._released.set()
-        for task in list(self._tasks):
+        for task in list(self._tasks - self._endings):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
@@ -280,7 +281,12 @@ class DaytonaPlane:
         if minutes:
             end = self.minute * minutes
             loop = asyncio.get_running_loop()
-            sandbox.end = loop.call_later(end, lambda: self._spawn(self.die(sandbox.dto["id"])))
+            sandbox.end = loop.call_later(end, lambda: self._expire(sandbox.dto["id"]))
+
+    def _expire(self, sandbox_id: str) -> None:
+        task = self._spawn(self.die(sandbox_id))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
 
     # Snapshots and their contexts
 
