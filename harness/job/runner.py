@@ -30,12 +30,12 @@ from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
 from harness.job.trial_log import TrialLog
 from harness.records import TrialResult, now
-from harness.store.files import to_json, write_atomic
+from harness.store.files import remove_drafts, to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
-from harness.trial.events import Emit, Event, TrialRetried
+from harness.trial.events import Emit, Event, TrialFinished, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -48,6 +48,7 @@ class JobOutcome:
 
     paths: JobPaths
     summary: JobSummary
+    sandboxes: str = ""
     seconds: float = 0.0
     stopped: Stopping = Stopping.NO
     disk_full: bool = False
@@ -62,6 +63,7 @@ class RunningJob:
     paths: JobPaths
     summary: JobSummary
     n_owed: int
+    sandboxes: str
     stop: Callable[[Stopping], None]
 
 
@@ -95,11 +97,14 @@ async def run_job(
     provider = provider or create_provider(config.backend)
     try:
         prepared = _prepare(config, str(uuid.uuid4()))
-        await _require_ready(provider, config)
+        sandboxes = await _require_ready(provider, config)
         _create_folder(paths, prepared)
         with _held(paths):
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
+            outcome.sandboxes = sandboxes
+            with suppress(SandboxError, OSError):
+                outcome.reaped = len(await reap(provider))
             await _run(prepared, paths, specs, outcome, provider, subscribers, on_start, host_env)
             return outcome
     finally:
@@ -148,7 +153,7 @@ async def resume_job(
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
             remaining = owed(specs, _scan(paths, specs, outcome), keep_errors=keep_errors)
             if remaining:
-                await _require_ready(provider, config)
+                outcome.sandboxes = await _require_ready(provider, config)
                 outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
             prepared = replace(prepared, lock=lock)
             if n_attempts:
@@ -185,11 +190,13 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
     return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
 
 
-async def _require_ready(provider: SandboxProvider, config: JobConfig) -> None:
+async def _require_ready(provider: SandboxProvider, config: JobConfig) -> str:
+    """Say in a few words what the backend is and how well it isolates. Raises UsageError where it does not work."""
     readiness = await provider.check()
     if not readiness.works and not (config.backend == "local" and config.allow_unsafe_local):
         fix = f": {readiness.fix}" if readiness.fix else ""
         raise UsageError(f"the {config.backend} backend does not work here ({readiness.detail}){fix}")
+    return f"{config.backend}, isolation: {readiness.isolation} ({readiness.detail})"
 
 
 def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
@@ -236,6 +243,7 @@ def _held(paths: JobPaths) -> Iterator[None]:
 def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> list[Execution]:
     """What every folder says of its execution; finished ones are counted into the summary."""
     executions = []
+    remove_drafts(paths.root)
     folders: dict[str, tuple[str, int]] = {}
     for spec in specs:
         folders[spec.name] = (spec.task.name, spec.attempt)
@@ -248,6 +256,7 @@ def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> l
         if first in folders and retry.isdigit():
             executions.append(Execution(*folders[first], int(retry), None))
             outcome.findings.append(f"{name}: {problem}; the attempt is run again")
+            remove_drafts(paths.trial(name).root)
     return executions
 
 
@@ -264,7 +273,12 @@ async def _run(
     """Run the given executions and keep the job's own record up to date."""
     config, summary = prepared.config, outcome.summary
     log = TrialLog(paths)
-    emit = _fan_out([*subscribers, log])
+
+    def count(event: Event) -> None:
+        if isinstance(event, TrialFinished):  # a cancelled one, too, of which run_trial returns nothing
+            summary.add(event.result)
+
+    emit = _fan_out([count, *subscribers, log])
     book = _Book(paths, outcome, prepared)
     context = TrialContext(
         provider=provider,
@@ -285,9 +299,7 @@ async def _run(
     async def run_one(spec: TrialSpec) -> TrialResult:
         book.running += 1
         try:
-            result = await run_trial(spec, context)
-            summary.add(result)
-            return result
+            return await run_trial(spec, context)
         finally:
             book.running -= 1
             book.save_sometimes()
@@ -302,7 +314,11 @@ async def _run(
     loop = asyncio.get_running_loop()
     started = loop.time()
     try:
-        on_start(RunningJob(paths=paths, summary=summary, n_owed=len(specs), stop=scheduler.stop))
+        on_start(
+            RunningJob(
+                paths=paths, summary=summary, n_owed=len(specs), sandboxes=outcome.sandboxes, stop=scheduler.stop
+            )
+        )
         book.save(durable=True)
         await scheduler.run(specs)
     except OSError as error:
@@ -317,8 +333,6 @@ async def _run(
         outcome.disk_full |= any(finished.tag == HOST_DISK_FULL.tag for finished in summary.last.values())
         with suppress(OSError):
             book.save(durable=True, finished_at=now())
-        with suppress(SandboxError, OSError):
-            outcome.reaped += len(await reap(provider))
 
 
 class _Book:

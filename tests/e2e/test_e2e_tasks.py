@@ -16,7 +16,8 @@ import pytest
 from builders import make_task
 from command_line import Done, by_task, docker, harness, processes_with, sandboxes_left, scraps
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
+DOCKER = [pytest.mark.docker, pytest.mark.slow]
 
 Record = dict[str, Any]
 MARK = f"sleep 9{os.getpid():07d}"
@@ -247,7 +248,7 @@ def docker_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return run("docker", tmp_path_factory.mktemp("docker"), TASKS | ON_DOCKER)
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=DOCKER)])
 def job(request: pytest.FixtureRequest) -> Job:
     found: Job = request.getfixturevalue(f"{request.param}_job")
     return found
@@ -346,6 +347,7 @@ def test_every_task_ends_in_the_outcome_that_its_facts_ask_for(task: str, job: J
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.parametrize("task", EXPECTED_ON_DOCKER)
 def test_what_only_a_container_meets_ends_as_its_facts_ask_for_too(task: str, docker_job: Job) -> None:
     record = docker_job.records[task]
@@ -492,6 +494,7 @@ def test_a_verifier_of_its_own_sees_the_artifacts_and_nothing_else(job: Job) -> 
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job) -> None:
     folder = docker_job.folder("other-users")
     assert (folder / "agent" / "who").read_text() == "nobody\n"
@@ -499,6 +502,7 @@ def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.case("A8")
 def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(docker_job: Job) -> None:
     killed = docker_job.records["verifier-out-of-memory"]
@@ -509,6 +513,7 @@ def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.case("A13")
 def test_a_build_past_its_deadline_leaves_no_builder(docker_job: Job) -> None:
     assert docker_job.records["build-hangs"]["failure"]["category"] == "infra_timeout"
@@ -516,6 +521,7 @@ def test_a_build_past_its_deadline_leaves_no_builder(docker_job: Job) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_a_failed_build_says_which_command_failed_and_how(docker_job: Job) -> None:
     assert "returned a non-zero code: 7" in docker_job.records["build-fails"]["failure"]["message"]
 
