@@ -19,7 +19,14 @@ from backends.daytona.channel import DaytonaChannel, delete, minutes, state
 from backends.daytona.client import CREDENTIALS, Client
 from backends.daytona.errors import NAME, build_failure, is_gone
 from backends.daytona.images import Images, Source, resources
-from backends.errors import SandboxAuthError, SandboxError, SandboxStartError, SandboxTimeout, SandboxUnavailable
+from backends.errors import (
+    SandboxAuthError,
+    SandboxError,
+    SandboxStartError,
+    SandboxTimeout,
+    SandboxUnavailable,
+    SandboxUnsupported,
+)
 from backends.lifecycle import OWNER, finish
 from backends.protocol import Capabilities, Readiness
 from backends.remote.launch import ATTEMPT, Launcher
@@ -93,15 +100,12 @@ class DaytonaProvider:
     async def start(self, spec: SandboxSpec) -> RemoteSandbox:
         """See SandboxProvider."""
         source = await self._images.ensure(spec)
-        if source.image is not None:
-            # Its creation builds or pulls the image, and may take as long as both.
-            total = spec.start_timeout_sec + spec.build_timeout_sec
-            spec = dataclasses.replace(spec, start_timeout_sec=total)
-
-        async def create(labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
-            return await self._create(spec, source, labels, ttl)
-
-        return await self._launcher.start(spec, create, workdir=spec.workdir, user=source.user, env=spec.env)
+        try:
+            return await self._start(spec, source)
+        except (SandboxUnsupported, SandboxStartError):
+            if not await self._images.lost(source):
+                raise
+            return await self._start(spec, await self._images.ensure(spec))
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         """See SandboxProvider."""
@@ -125,10 +129,20 @@ class DaytonaProvider:
     async def close(self) -> None:
         """See SandboxProvider."""
         try:
-            await self._images.close()
             await self._launcher.close()
         finally:
             await self._client.close()
+
+    async def _start(self, spec: SandboxSpec, source: Source) -> RemoteSandbox:
+        if source.image is not None:
+            # Its creation builds or pulls the image, and may take as long as both.
+            total = spec.start_timeout_sec + spec.build_timeout_sec
+            spec = dataclasses.replace(spec, start_timeout_sec=total)
+
+        async def create(labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
+            return await self._create(spec, source, labels, ttl)
+
+        return await self._launcher.start(spec, create, workdir=spec.workdir, user=source.user, env=spec.env)
 
     async def _create(self, spec: SandboxSpec, source: Source, labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
         limit = spec.start_timeout_sec

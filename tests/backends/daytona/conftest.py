@@ -20,10 +20,10 @@ Start = Callable[..., Awaitable[RemoteSandbox]]
 
 @pytest.fixture
 async def plane(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DaytonaPlane]:
-    async with daytona_plane(minute=2.0) as running:
+    async with daytona_plane() as running:
         for name in ("DAYTONA_JWT_TOKEN", "DAYTONA_ORGANIZATION_ID"):
             monkeypatch.delenv(name, raising=False)
-        for name, value in running.environment.items():
+        for name, value in running.env.items():
             monkeypatch.setenv(name, value)
         allow_plain_storage(monkeypatch)
         yield running
