@@ -41,6 +41,7 @@ class ModalChannel:
 
     def __init__(self, sandbox: modal.Sandbox) -> None:
         self._sandbox = sandbox
+        self._ended = False
 
     @property
     def id(self) -> str:
@@ -62,6 +63,8 @@ class ModalChannel:
 
     async def alive(self) -> bool:
         """See Channel."""
+        if self._ended:
+            return False
         async with call("poll", sandbox_id=self.id):
             return await self._sandbox.poll.aio() is None
 
@@ -74,14 +77,17 @@ class ModalChannel:
 
     async def destroy(self) -> None:
         """See Channel."""
+        if self._ended:
+            return
         try:
             async with call("terminate", sandbox_id=self.id):
                 await self._sandbox.terminate.aio()
         except SandboxUnavailable as error:
             if not isinstance(error.__cause__, modal.exception.NotFoundError):
                 raise
-        finally:
-            with suppress(Exception):  # closes the connection to its worker, else left open for half a minute
+        self._ended = True
+        with suppress(SandboxError):  # closes the connection to its worker, which would stay open for half a minute
+            async with call("detach", sandbox_id=self.id):
                 await self._sandbox.detach.aio()  # type: ignore[no-untyped-call]
 
     async def _reply(self, argv: tuple[str, ...], request: Request, timeout: float) -> Reply:

@@ -11,17 +11,17 @@ import asyncio
 import base64
 import hashlib
 import json
-import signal
+import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controlplanes.localbox import Box, BoxSpec
+from controlplanes.localbox import Box, Process
 from google.protobuf.empty_pb2 import Empty
 from grpclib import GRPCError, Status
 from grpclib.const import Cardinality, Handler
@@ -29,6 +29,8 @@ from grpclib.server import Server
 from grpclib.server import Stream as ServerStream
 from modal_proto import api_pb2 as api
 from modal_proto import task_command_router_pb2 as router
+
+from backends.local.image import ImagePlan, read_dockerfile
 
 TOKEN_ID, TOKEN_SECRET = "ak-loopback", "as-loopback-secret"
 BUILDER_VERSION = "2025.06"
@@ -59,10 +61,11 @@ class Fault:
 
 @dataclass(slots=True, kw_only=True)
 class _Exec:
-    process: asyncio.subprocess.Process
+    process: Process
+    stdin: asyncio.StreamWriter
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
-    open_streams: int = 2
+    closed: bool = False
     stdin_bytes: int = 0
     stdin_closed: bool = False
     code: int | None = None
@@ -79,9 +82,30 @@ class _Sandbox:
     definition: api.Sandbox
     tags: dict[str, str]
     created_at: float
+    plan: ImagePlan
     result: Result | None = None
     execs: dict[str, _Exec] = field(default_factory=dict)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class _Server(Server):
+    """One whose connections end with it."""
+
+    def __init__(self, plane: ModalPlane) -> None:
+        super().__init__([plane])
+        self.protocols: list[Any] = []
+
+    def _protocol_factory(self) -> Any:
+        protocol = super()._protocol_factory()
+        self.protocols.append(protocol)
+        return protocol
+
+    async def end(self) -> None:
+        self.close()
+        for protocol in self.protocols:
+            if hasattr(protocol, "connection"):
+                protocol.connection.close()
+        await asyncio.sleep(0.02)
 
 
 class ModalPlane:
@@ -100,7 +124,7 @@ class ModalPlane:
         self._mounts: dict[str, list[api.MountFile]] = {}
         self._images: dict[str, api.Image] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="modal-plane-")
-        self._server = Server([self])
+        self._server = _Server(self)
         self._count = 0
         self.url = ""
 
@@ -110,9 +134,9 @@ class ModalPlane:
         self.url = f"http://127.0.0.1:{port}"
 
     async def close(self) -> None:
-        self._server.close()
         for sandbox in list(self.sandboxes.values()):
             await self._end(sandbox, Result(status=Result.GENERIC_STATUS_TERMINATED))
+        await self._server.end()
         self._folder.cleanup()
 
     @property
@@ -350,7 +374,12 @@ class ModalPlane:
         if definition.image_id not in self._images:
             raise GRPCError(Status.NOT_FOUND, f"Image {definition.image_id} not found")
         closed = definition.network_access.network_access_type == api.NetworkAccess.BLOCKED
-        box = await Box.start(BoxSpec(context=self._context(definition.image_id), network=not closed))
+        plan = read_dockerfile(self._context(definition.image_id))
+        box = await Box.start(directories=[*plan.directories, plan.workdir], network=not closed)
+        for copy in plan.copies:
+            await box.files.upload(copy.source, copy.target)
+            if copy.mode is not None:
+                await box.files.chmod(copy.target, copy.mode)
         sandbox_id = self._next("sb")
         sandbox = _Sandbox(
             id=sandbox_id,
@@ -360,6 +389,7 @@ class ModalPlane:
             definition=definition,
             tags={tag.tag_name: tag.tag_value for tag in request.tags},
             created_at=time.time(),
+            plan=plan,
         )
         self.sandboxes[sandbox_id] = sandbox
         sandbox.tasks.append(asyncio.create_task(self._live(sandbox)))
@@ -372,22 +402,16 @@ class ModalPlane:
 
     async def _live(self, sandbox: _Sandbox) -> None:
         """A sandbox ends with its entrypoint, or when its time is up."""
-        environment = _environment(sandbox.definition.environment_variables)
-        process = await sandbox.box.spawn(
-            list(sandbox.definition.entrypoint_args), env=environment, cwd=sandbox.definition.workdir or None
-        )
-        drains = [asyncio.create_task(_drop(stream)) for stream in (process.stdout, process.stderr)]
+        process = sandbox.box.run(list(sandbox.definition.entrypoint_args), env=sandbox.plan.env, cwd="/")
         status = Result.GENERIC_STATUS_SUCCESS
+        code = 0
         try:
             async with asyncio.timeout(sandbox.definition.timeout_secs or None):
-                await process.wait()
+                code = await process.exit_code()
         except TimeoutError:
             status = Result.GENERIC_STATUS_TIMEOUT
-        finally:
-            for drain in drains:
-                drain.cancel()
         sandbox.tasks.clear()
-        await self._end(sandbox, Result(status=status, exitcode=process.returncode or 0))
+        await self._end(sandbox, Result(status=status, exitcode=code))
 
     async def _end(self, sandbox: _Sandbox, result: Result) -> None:
         if sandbox.result is not None:
@@ -397,6 +421,7 @@ class ModalPlane:
             task.cancel()
         await sandbox.box.stop()
         for run in sandbox.execs.values():
+            run.stdin.close()
             for task in run.tasks:
                 task.cancel()
             async with run.changed:
@@ -479,20 +504,15 @@ class ModalPlane:
         sandbox = self._task(request.task_id)
         if request.exec_id in sandbox.execs:
             return router.TaskExecStartResponse()
-        env = dict(request.env)
+        env = {**sandbox.plan.env, **request.env}
         for source in request.secret_sources:
-            env.update(_environment(source.env))
-        try:
-            process = await sandbox.box.spawn(list(request.command_args), env=env, cwd=request.workdir or None)
-        except OSError as error:
-            raise GRPCError(Status.INVALID_ARGUMENT, f"exec failed: {error}") from error
-        run = _Exec(process=process)
+            env.update(source.env.contents)
+        process, stdin = await _spawn(sandbox, list(request.command_args), env, request.workdir or sandbox.plan.workdir)
+        run = _Exec(process=process, stdin=stdin)
         sandbox.execs[request.exec_id] = run
-        limit = request.timeout_secs or None
         run.tasks = [
-            asyncio.create_task(_collect(run, process.stdout, run.out)),
-            asyncio.create_task(_collect(run, process.stderr, run.err)),
-            asyncio.create_task(_watch(sandbox.box, run, limit)),
+            asyncio.create_task(_collect(run)),
+            asyncio.create_task(_watch(run, request.timeout_secs or None)),
         ]
         return router.TaskExecStartResponse()
 
@@ -503,7 +523,7 @@ class ModalPlane:
         offset = request.offset
         while True:
             async with run.changed:
-                while offset >= len(data) and run.open_streams and run.code is None:
+                while offset >= len(data) and not run.closed:
                     self._task(request.task_id)
                     await run.changed.wait()
             self._task(request.task_id)
@@ -550,51 +570,56 @@ class ModalPlane:
         await stream.send_message(router.TaskExecStdinWriteStreamResponse())
 
 
+async def _spawn(
+    sandbox: _Sandbox, argv: list[str], env: Mapping[str, str], cwd: str
+) -> tuple[Process, asyncio.StreamWriter]:
+    loop = asyncio.get_running_loop()
+    read_end, write_end = os.pipe()
+    try:
+        process = sandbox.box.run(argv, env=env, cwd=cwd, stdin=read_end)
+    finally:
+        os.close(read_end)
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(write_end, "wb", buffering=0)
+    )
+    return process, asyncio.StreamWriter(transport, protocol, None, loop)
+
+
 async def _feed(run: _Exec, offset: int, data: bytes, *, eof: bool) -> None:
     """Write what was not written before; a process that has stopped reading loses the rest."""
-    assert run.process.stdin is not None
     fresh = data[max(0, run.stdin_bytes - offset) :]
     with suppress(ConnectionError, RuntimeError):
         if fresh and not run.stdin_closed:
-            run.process.stdin.write(fresh)
-            await run.process.stdin.drain()
+            run.stdin.write(fresh)
+            await run.stdin.drain()
     run.stdin_bytes += len(fresh)
     if eof and not run.stdin_closed:
         run.stdin_closed = True
-        run.process.stdin.close()
+        run.stdin.close()
 
 
-async def _collect(run: _Exec, stream: asyncio.StreamReader | None, target: bytearray) -> None:
-    assert stream is not None
-    while chunk := await stream.read(_CHUNK):
+async def _collect(run: _Exec) -> None:
+    async for stream, data in run.process.output():
         async with run.changed:
-            target += chunk
+            target = run.out if stream == "stdout" else run.err
+            target += data
             run.changed.notify_all()
     async with run.changed:
-        run.open_streams -= 1
+        run.closed = True
         run.changed.notify_all()
 
 
-async def _watch(box: Box, run: _Exec, limit: float | None) -> None:
+async def _watch(run: _Exec, limit: float | None) -> None:
     try:
         async with asyncio.timeout(limit):
-            code = await run.process.wait()
+            code = await run.process.exit_code()
     except TimeoutError:
-        await box.signal(run.process, signal.SIGKILL)
-        code = await run.process.wait()
+        run.process.kill()
+        code = await run.process.exit_code()
+    run.stdin.close()
     async with run.changed:
         run.code = code
         run.changed.notify_all()
-
-
-async def _drop(stream: asyncio.StreamReader | None) -> None:
-    assert stream is not None
-    while await stream.read(_CHUNK):
-        pass
-
-
-def _environment(message: Any) -> dict[str, str]:
-    return dict(message.contents)
 
 
 def _tags(sandbox: _Sandbox) -> list[api.SandboxTag]:
