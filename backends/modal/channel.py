@@ -16,8 +16,8 @@ from backends.frame import Request
 from backends.modal.entrypoint import set_clock
 from backends.modal.errors import NAME
 from backends.modal.session import CALL_TIMEOUT_SEC, call
-from backends.modal.users import as_user
 from backends.remote.channel import Reply
+from backends.remote.users import as_user
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class ModalChannel:
 
     async def run(self, request: Request, *, user: str | None, timeout: float) -> Reply:
         """See Channel. The server's own deadline is a second one; -1, the SDK's word for it, is no exit code."""
-        work = self._reply(as_user(request.argv, user), request, timeout)
+        work = self._reply(as_user(request, user), timeout)
         return await self._watched(work, "execute", timeout + CALL_TIMEOUT_SEC)
 
     async def put(self, path: str, source: IO[bytes]) -> None:
@@ -90,9 +90,9 @@ class ModalChannel:
             async with call("detach", sandbox_id=self.id):
                 await self._sandbox.detach.aio()  # type: ignore[no-untyped-call]
 
-    async def _reply(self, argv: tuple[str, ...], request: Request, timeout: float) -> Reply:
+    async def _reply(self, request: Request, timeout: float) -> Reply:
         # A framed request enters its own directory; another is run where the image starts.
-        process = await self._start(argv, dict(request.env), timeout, workdir="/" if request.mark else None)
+        process = await self._start(request.argv, dict(request.env), timeout, workdir="/" if request.mark else None)
         feeder = asyncio.create_task(_feed(process, request.stdin)) if request.stdin else None
         try:
             data = bytearray()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import modal
@@ -16,13 +17,16 @@ from backends.modal.channel import ModalChannel
 from backends.modal.entrypoint import LONGEST_SEC, clock
 from backends.modal.errors import CREDENTIALS_FIX, NAME
 from backends.modal.images import Images
-from backends.modal.session import Session, call, credentials
+from backends.modal.session import Session, call
 from backends.protocol import Capabilities, Readiness
 from backends.remote.launch import Launcher
 from backends.remote.limits import Slots, TokenBucket
 from backends.remote.retry import repeated
 from backends.remote.sandbox import RemoteSandbox
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
+
+MAX_SANDBOXES = 100
+"""What the smallest plan allows at once."""
 
 CAPABILITIES = Capabilities(
     networks=frozenset(NetworkMode),
@@ -32,6 +36,7 @@ CAPABILITIES = Capabilities(
     memory_limit=True,
     gpus=True,
     isolation="container",
+    max_sandboxes=MAX_SANDBOXES,
 )
 CREATED = "harness.created"
 """A tag with the time of creation, which Modal knows and its SDK does not show."""
@@ -43,6 +48,7 @@ LEASE_SEC = 3600.0
 """The most seconds for which a sandbox outlives its harness."""
 
 _CREATES_PER_SEC = 20.0
+_CHECK_SEC = 15.0
 _TAGS_AT_ONCE = 32
 
 
@@ -54,15 +60,15 @@ class ModalProvider:
     """
 
     name = NAME
-    capabilities = CAPABILITIES
 
-    def __init__(self, *, app: str = "harness", gpu: str = "any", max_sandboxes: int = 100) -> None:
+    def __init__(self, *, app: str = "harness", gpu: str = "any", max_sandboxes: int = MAX_SANDBOXES) -> None:
+        self.capabilities = replace(CAPABILITIES, max_sandboxes=max_sandboxes)
         self._session = Session(app)
         self._images = Images(self._session)
         self._gpu = gpu
         self._launcher = Launcher(
             backend=NAME,
-            capabilities=CAPABILITIES,
+            capabilities=self.capabilities,
             admin=None,
             longest=LEASE_SEC,
             slots=Slots(max_sandboxes),
@@ -74,10 +80,8 @@ class ModalProvider:
     async def check(self) -> Readiness:
         """See SandboxProvider."""
         try:
-            credentials()
-            client = await self._session.client()
-            async with call("hello", timeout=10):
-                await client.hello.aio()  # type: ignore[no-untyped-call]
+            async with call("connect", timeout=_CHECK_SEC):
+                await self._session.connection()
         except SandboxError as error:
             return Readiness(works=False, isolation="container", detail=str(error), fix=CREDENTIALS_FIX)
         return Readiness(works=True, isolation="container", detail=f"Modal, app {self._session.app_name!r}")
@@ -85,17 +89,18 @@ class ModalProvider:
     async def start(self, spec: SandboxSpec) -> RemoteSandbox:
         """See SandboxProvider."""
         _accept(spec)
-        image = await self._images.ensure(spec)
-        app = await self._session.app()
+        source = await self._images.ensure(spec)
+        _, app = await self._session.connection()
 
         async def create(labels: Mapping[str, str], ttl: float) -> ModalChannel:
             tags = {**labels, CREATED: f"{time.time():.3f}"}
             async with call("start", timeout=spec.start_timeout_sec):
                 options = _options(spec, self._gpu)
-                sandbox = await modal.Sandbox.create.aio(*clock(ttl), app=app, image=image, tags=tags, **options)
+                sandbox = await modal.Sandbox.create.aio(*clock(ttl), app=app, image=source.image, tags=tags, **options)
             return ModalChannel(sandbox)
 
-        return await self._launcher.start(spec, create, workdir=spec.workdir, user=spec.user, env=spec.env)
+        user = spec.user or source.user
+        return await self._launcher.start(spec, create, workdir=spec.workdir, user=user, env=spec.env)
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         """See SandboxProvider."""
@@ -103,7 +108,7 @@ class ModalProvider:
 
     async def remove(self, sandbox_id: str) -> None:
         """See SandboxProvider."""
-        client = await self._session.client()
+        client, _ = await self._session.connection()
         with suppress(SandboxUnavailable):
             async with call("remove", sandbox_id=sandbox_id):
                 sandbox = await modal.Sandbox.from_id.aio(sandbox_id, client=client)
@@ -112,12 +117,13 @@ class ModalProvider:
     async def close(self) -> None:
         """See SandboxProvider."""
         await self._launcher.close()
+        await self._images.close()
         await self._session.close()
 
 
 async def _listed(session: Session, labels: dict[str, str]) -> list[SandboxInfo]:
     """The SDK's list names sandboxes only; their tags are asked for one by one, some at a time."""
-    app, client = await session.app(), await session.client()
+    client, app = await session.connection()
     some = asyncio.Semaphore(_TAGS_AT_ONCE)
 
     async def described(sandbox: modal.Sandbox) -> SandboxInfo | None:

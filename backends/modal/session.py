@@ -15,6 +15,8 @@ from backends.remote.failures import deadline
 CALL_TIMEOUT_SEC = 60.0
 """Deadline of one plain call. The SDK itself may retry a dead connection for longer than that."""
 
+_CLOSE_SEC = 10.0
+
 
 def credentials() -> tuple[str, str]:
     """The token's id and secret, from where the SDK reads them. Raises SandboxAuthError, in one line."""
@@ -35,38 +37,47 @@ def call(
 
 
 class Session:
-    """The client and the app, made at the first call.
+    """The client and the app, made at the first call and shared by all.
 
     The client is this session's own, never the SDK's global one, which another user in the process could close.
     """
 
     def __init__(self, app_name: str) -> None:
         self.app_name = app_name
-        self._client: modal.Client | None = None
-        self._app: modal.App | None = None
-        self._lock = asyncio.Lock()
+        self._connecting: asyncio.Task[tuple[modal.Client, modal.App]] | None = None
 
-    async def client(self) -> modal.Client:
-        """The authenticated client. Raises SandboxAuthError."""
-        async with self._lock:
-            if self._client is None:
-                token_id, token_secret = credentials()
-                async with call("connect"):
-                    self._client = await modal.Client.from_credentials.aio(token_id, token_secret)
-            return self._client
-
-    async def app(self) -> modal.App:
-        """The app, created where the workspace lacks it."""
-        if self._app is None:
-            client = await self.client()
-            async with call("app"):
-                self._app = await modal.App.lookup.aio(self.app_name, client=client, create_if_missing=True)
-        return self._app
+    async def connection(self) -> tuple[modal.Client, modal.App]:
+        """The authenticated client, and the app, created where the workspace lacks it. Raises SandboxAuthError."""
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(self._ended)
+        return await asyncio.shield(self._connecting)
 
     async def close(self) -> None:
         """Close the connection. A later call opens a new one."""
-        client, self._client, self._app = self._client, None, None
-        if client is not None:
+        task, self._connecting = self._connecting, None
+        if task is not None:
             with suppress(SandboxError):
-                async with call("close", timeout=10):
-                    await client.close.aio()
+                client, _ = await task
+                await _close(client)
+
+    def _ended(self, task: asyncio.Task[tuple[modal.Client, modal.App]]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._connecting = None
+
+    async def _connect(self) -> tuple[modal.Client, modal.App]:
+        token_id, token_secret = credentials()
+        async with call("connect"):
+            client = await modal.Client.from_credentials.aio(token_id, token_secret)
+        try:
+            async with call("connect"):
+                return client, await modal.App.lookup.aio(self.app_name, client=client, create_if_missing=True)
+        except SandboxError:
+            await _close(client)
+            raise
+
+
+async def _close(client: modal.Client) -> None:
+    with suppress(SandboxError):
+        async with call("close", timeout=_CLOSE_SEC):
+            await client.close.aio()

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -323,7 +324,8 @@ class ModalPlane:
         files = sorted(
             (file.filename, file.sha256_hex, file.mode) for file in self._mounts.get(request.image.context_mount_id, ())
         )
-        key = json.dumps([list(request.image.dockerfile_commands), files])
+        bases = [base.image_id for base in request.image.base_images]
+        key = json.dumps([list(request.image.dockerfile_commands), files, bases])
         image_id = "im-" + hashlib.sha256(key.encode()).hexdigest()[:20]
         if image_id in self._images and self.build_result is None:
             return self._built(image_id)
@@ -358,12 +360,17 @@ class ModalPlane:
             return folder
         draft = Path(tempfile.mkdtemp(dir=self._folder.name))
         image = self._images[image_id]
+        lines = list(image.dockerfile_commands)
+        for base in image.base_images:  # one layer upon another
+            shutil.copytree(self._context(base.image_id), draft, dirs_exist_ok=True)
+            below = (draft / "Dockerfile").read_text().splitlines()
+            lines = [*below, *(line for line in lines if line != f"FROM {base.docker_tag}")]
         for file in self._mounts.get(image.context_mount_id, ()):
             path = draft / file.filename.lstrip("/")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self._files[file.sha256_hex])
             path.chmod(file.mode & 0o777 or 0o644)
-        (draft / "Dockerfile").write_text("\n".join(image.dockerfile_commands) + "\n")
+        (draft / "Dockerfile").write_text("\n".join(lines) + "\n")
         draft.replace(folder)
         return folder
 
