@@ -45,10 +45,10 @@ Result = api.GenericResult
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with calls of one name: in this order, a delay, a hang, a reset, an error.
+    """What goes wrong with the next `times` calls of one name: a delay, then a hang, a reset, or an error.
 
-    `after` (bytes of output) lets a stream begin before it breaks; `late` carries the call out before it fails, as
-    when the answer is lost on its way.
+    `late` carries the call out all the same, after the delay and whether or not the client still listens, as when an
+    answer is lost on its way. `after` bytes of output are sent before a stream breaks.
     """
 
     status: Status | None = None
@@ -57,6 +57,7 @@ class Fault:
     hang: bool = False
     reset: bool = False
     late: bool = False
+    after: int = 0
     times: int = 1 << 30
 
 
@@ -120,7 +121,8 @@ class ModalPlane:
         self.builds: Counter[str] = Counter()
         self.build_result: Result | None = None
         self.build_seconds = 0.0
-        self.secrets_seen: set[str] = set()
+        self._late: list[asyncio.Task[None]] = []
+        self._answers: dict[Any, asyncio.Future[Any]] = {}
         self._files: dict[str, bytes] = {}
         self._mounts: dict[str, list[api.MountFile]] = {}
         self._images: dict[str, api.Image] = {}
@@ -135,6 +137,10 @@ class ModalPlane:
         self.url = f"http://127.0.0.1:{port}"
 
     async def close(self) -> None:
+        pending = [*self._late, *self._answers.values()]
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
         for sandbox in list(self.sandboxes.values()):
             await self._end(sandbox, Result(status=Result.GENERIC_STATUS_TERMINATED))
         await self._server.end()
@@ -239,41 +245,59 @@ class ModalPlane:
 
         async def unary(stream: Stream) -> None:
             request = await stream.recv_message()
-            fault = await self._before(name, stream)
-            if fault is not None and not fault.late:
-                raise GRPCError(fault.status, fault.message)  # type: ignore[arg-type]
-            reply = await answer(request)
-            if fault is not None:
-                raise GRPCError(fault.status, fault.message)  # type: ignore[arg-type]
-            await stream.send_message(reply)
+            fault = await self._arrive(name, stream)
+            if fault is None:
+                await stream.send_message(await self._answer(answer, request, stream))
+                return
+            if fault.late:
+                self._late.append(asyncio.create_task(self._carry_out(answer, request, stream, fault.delay)))
+            await self._break(fault, stream)
+            await stream.send_message(await self._answer(answer, request, stream))
 
         async def other(stream: Stream) -> None:
-            fault = await self._before(name, stream)
-            if fault is not None:
-                raise GRPCError(fault.status, fault.message)  # type: ignore[arg-type]
-            await answer(stream)
+            fault = await self._arrive(name, stream)
+            if fault is not None and not fault.after:
+                await self._break(fault, stream)
+            await answer(stream, fault)
 
         return unary if cardinality is Cardinality.UNARY_UNARY else other
 
-    async def _before(self, name: str, stream: Stream) -> Fault | None:
-        """Count the call, act out its fault, and return the fault if an error is due."""
+    async def _arrive(self, name: str, stream: Stream) -> Fault | None:
+        """Count the call, check its credentials, and return what is wrong with it."""
         self.calls[name] += 1
-        if name != "ClientHello" and stream.metadata is not None:
-            self._authenticate(stream)
+        self._authenticate(stream)
         if self.latency:
             await asyncio.sleep(self.latency)
         fault = self.faults.get(name)
         if fault is None or fault.times <= 0:
             return None
         fault.times -= 1
-        if fault.delay:
+        return fault
+
+    async def _break(self, fault: Fault, stream: Stream) -> None:
+        """Act a fault out; returns where it was only a delay."""
+        if fault.delay and not fault.late:
             await asyncio.sleep(fault.delay)
         if fault.hang:
             await asyncio.Event().wait()
         if fault.reset:
             stream._stream._transport.abort()
-            await asyncio.sleep(3600)
-        return fault if fault.status is not None else None
+            await asyncio.Event().wait()
+        if fault.status is not None:
+            raise GRPCError(fault.status, fault.message)
+
+    async def _carry_out(self, answer: Any, request: Any, stream: Stream, delay: float) -> None:
+        await asyncio.sleep(delay)
+        await self._answer(answer, request, stream)
+
+    async def _answer(self, answer: Any, request: Any, stream: Stream) -> Any:
+        """The answer to a request; to one that is repeated, the answer that it had."""
+        key = stream.metadata.get("x-idempotency-key") if stream.metadata is not None else None
+        if key is None:
+            return await answer(request)
+        if key not in self._answers:
+            self._answers[key] = asyncio.ensure_future(answer(request))
+        return await asyncio.shield(self._answers[key])
 
     def _authenticate(self, stream: Stream) -> None:
         metadata = stream.metadata
@@ -342,7 +366,7 @@ class ModalPlane:
             metadata=api.ImageMetadata(image_builder_version=BUILDER_VERSION),
         )
 
-    async def ImageJoinStreaming(self, stream: Stream) -> None:
+    async def ImageJoinStreaming(self, stream: Stream, fault: Fault | None) -> None:
         await stream.recv_message()
         log = api.TaskLogs(data="Step 1: RUN make\n", file_descriptor=api.FILE_DESCRIPTOR_STDOUT)
         await stream.send_message(api.ImageJoinStreamingResponse(task_logs=[log], entry_id="1"))
@@ -523,7 +547,7 @@ class ModalPlane:
         ]
         return router.TaskExecStartResponse()
 
-    async def TaskExecStdioRead(self, stream: Stream) -> None:
+    async def TaskExecStdioRead(self, stream: Stream, fault: Fault | None) -> None:
         request = await stream.recv_message()
         run = self._exec(request.task_id, request.exec_id)
         data = run.out if request.file_descriptor == router.TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT else run.err
@@ -536,9 +560,11 @@ class ModalPlane:
             self._task(request.task_id)
             if offset >= len(data):
                 break
-            chunk = bytes(data[offset : offset + _CHUNK])
+            chunk = bytes(data[offset : offset + (fault.after if fault else _CHUNK)])
             offset += len(chunk)
             await stream.send_message(router.TaskExecStdioReadResponse(data=chunk))
+            if fault is not None:
+                await self._break(fault, stream)
         if not offset:  # an empty stream is a stream all the same
             await stream.send_initial_metadata()
 
@@ -567,7 +593,7 @@ class ModalPlane:
         run = self._exec(request.task_id, request.exec_id)
         return router.TaskExecStdinStatusResponse(num_bytes_written=run.stdin_bytes, closed=run.stdin_closed)
 
-    async def TaskExecStdinWriteStream(self, stream: Stream) -> None:
+    async def TaskExecStdinWriteStream(self, stream: Stream, fault: Fault | None) -> None:
         run: _Exec | None = None
         async for message in stream:
             if message.HasField("start"):
