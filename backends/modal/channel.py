@@ -51,7 +51,7 @@ class ModalChannel:
     async def run(self, request: Request, *, user: str | None, timeout: float) -> Reply:
         """See Channel. The server's own deadline is a second one; -1, the SDK's word for it, is no exit code."""
         work = self._reply(as_user(request, user), timeout)
-        return await self._watched(work, "execute", timeout + CALL_TIMEOUT_SEC)
+        return await self._watched(work, "execute", timeout)
 
     async def put(self, path: str, source: IO[bytes]) -> None:
         """See Channel."""

@@ -11,6 +11,7 @@ import re
 
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from modal import exception as sdk
+from modal.config import config
 
 from backends.errors import (
     SandboxAuthError,
@@ -88,7 +89,13 @@ def translate(error: Exception, operation: str, sandbox_id: str | None = None) -
     if isinstance(error, SandboxError):
         return error
     result = failures.translate(
-        TABLE, error, backend=NAME, operation=operation, sandbox_id=sandbox_id, status=_build_status(error)
+        TABLE,
+        error,
+        backend=NAME,
+        operation=operation,
+        sandbox_id=sandbox_id,
+        status=_build_status(error),
+        secret=config.get("token_secret"),
     )
     if isinstance(result, SandboxBuildError):
         result.log = str(error)
