@@ -24,6 +24,7 @@ shift 2
 now() { read -r up _ </proc/uptime; up=${up%%.*}; }
 renew() { now; end=$((up + ttl)); }
 trap 'renew; kill $!' USR1
+trap '' INT
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 mkdir -p -m 1777 __DIRECTORY__ && chmod 1777 __DIRECTORY__ || exit 1
 for f; do

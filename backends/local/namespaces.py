@@ -21,7 +21,7 @@ ssl terminfo timezone
 """
 
 # Pid 1 waits for a `cat` that ends when the harness does, and so also reaps orphans. Whoever kills that `cat` from
-# inside only makes it start again. A shell with -c has its own answer to INT, and the kernel shields pid 1 from the rest.
+# inside only makes it start again. A shell with -c would end on INT; the kernel shields pid 1 from all else.
 _INIT = "trap '' INT; echo ready; exec 2>/dev/null; until cat >/dev/null; do :; done"
 
 _UNSHARE_SETUP = r"""
