@@ -102,13 +102,10 @@ class Images:
         """Ask for the snapshot and wait for it. One that another process asks for meanwhile is as good."""
         try:
             async with self._client.call("build", timeout=spec.build_timeout_sec) as sdk:
-                try:
-                    await sdk.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=resources(spec)))
-                except DaytonaError as error:
-                    if status_of(error) is not None or (await sdk.snapshot.get(name)).state.value not in _FAILED:
-                        raise
+                await sdk.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=resources(spec)))
         except SandboxError as error:
-            if status_of(error) != 409 or isinstance(error, SandboxQuotaError):
+            taken = status_of(error) == 409 and not isinstance(error, SandboxQuotaError)
+            if not taken and (status_of(error) is not None or (await self._state(name))[0] not in _FAILED):
                 raise
 
     async def _state(self, name: str) -> tuple[str | None, str | None]:

@@ -10,6 +10,7 @@ from typing import Any
 import daytona._async.object_storage as storage
 import pytest
 from controlplanes.daytona import DaytonaPlane, daytona_plane
+from controlplanes.plain_storage import plain_store
 
 from backends import SandboxSpec, open_sandbox
 from backends.daytona.provider import DaytonaProvider
@@ -25,18 +26,8 @@ async def plane(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DaytonaPlane]:
             monkeypatch.delenv(name, raising=False)
         for name, value in running.env.items():
             monkeypatch.setenv(name, value)
-        allow_plain_storage(monkeypatch)
+        monkeypatch.setattr(storage, "S3Store", plain_store)
         yield running
-
-
-def allow_plain_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK sends build contexts over https only; this is the one thing about it that is changed."""
-    real = storage.S3Store
-
-    def plain(*args: Any, client_options: dict[str, Any], **options: Any) -> Any:
-        return real(*args, client_options={**client_options, "allow_http": True}, **options)
-
-    monkeypatch.setattr(storage, "S3Store", plain)
 
 
 @pytest.fixture
