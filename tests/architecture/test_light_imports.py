@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,14 @@ HEAVY = {
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry"),
 }
+SDKS = {"docker", "aiodocker", "modal", "daytona", "e2b", "openai"}
+CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
 
 
-def _loaded_by(code: str, repo: Path) -> list[str]:
+def _loaded_by(code: str, repo: Path, env: Mapping[str, str] | None = None) -> list[str]:
     """Which heavy packages a fresh interpreter has loaded after `code`."""
     program = f"import sys\n{code}\nprint('LOADED', *sorted(set(sys.modules) & {HEAVY!r}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=repo, check=False, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=repo, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()[1:]
 
@@ -45,3 +49,18 @@ def test_help_of_every_command_loads_nothing_heavy(repo: Path) -> None:
         "for name in command_rows(): assert main([name, '--help']) == 0, name"
     )
     assert _loaded_by(code, repo) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["local", "daytona", "e2b", "modal"])
+def test_a_run_loads_the_sdk_of_its_own_backend_only(backend: str, repo: Path, tmp_path: Path) -> None:
+    # Without credentials a run ends where a backend has been made, asked, and found unable to work.
+    env = {name: value for name, value in os.environ.items() if not name.startswith(CREDENTIALS)}
+    chosen = ["run", "--suite", "hello", "--include", "hello/greeting", "--agent", "nop", "--backend", backend]
+    code = (
+        "from harness.cli.main import main\n"
+        f"code = main({[*chosen, '--jobs-dir', str(tmp_path / 'jobs')]!r})\n"
+        f"assert code == {0 if backend == 'local' else 2}, code"
+    )
+    loaded = _loaded_by(code, repo, {**env, "HOME": str(tmp_path)})
+    assert set(loaded) & SDKS == {backend} - {"local"}
