@@ -50,6 +50,10 @@ class Faults:
         self._waiting.append(fault)
         return fault
 
+    def seed(self, seed: int) -> None:
+        """Draw anew, from here."""
+        self._random.seed(seed)
+
     def clear(self) -> None:
         self._waiting.clear()
 
