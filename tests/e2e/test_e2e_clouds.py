@@ -56,9 +56,12 @@ def rewards(job: Path) -> dict[str, float]:
 
 
 def steps(job: Path) -> list[Any]:
-    """The one trajectory of a job, without what differs from run to run: times and ids."""
+    """The one trajectory of a job, without what differs from run to run: times and ids.
+
+    And without `oom`, which stands only where the sandbox shows its kernel's counter: docker's do, these boxes do not.
+    """
     (path,) = job.glob("*/agent/trajectory.json")
-    varies = {"timestamp", "duration_sec", "llm_sec", "tool_call_id", "source_call_id"}
+    varies = {"timestamp", "duration_sec", "llm_sec", "tool_call_id", "source_call_id", "oom"}
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
