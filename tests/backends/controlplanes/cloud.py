@@ -38,6 +38,10 @@ class Cloud:
         """How many calls it was sent."""
         return len(self.plane.calls) if self.name == "e2b" else self.plane.calls.total()
 
+    def delay_calls(self, seconds: float) -> None:
+        """Let every call take so much longer from now on."""
+        self.plane.latency = seconds
+
     def break_calls(self, share: float, seed: int) -> None:
         """Let this share of all calls fail from now on: told to slow down, two kinds of error, a broken connection."""
         if self.name == "modal":
@@ -81,21 +85,20 @@ class _ModalTrouble(dict[str, Any]):
 
 
 @asynccontextmanager
-async def cloud(name: str, *, latency: float = 0.0) -> AsyncIterator[Cloud]:
+async def cloud(name: str) -> AsyncIterator[Cloud]:
     """A running plane by its SDK's name. Only that plane is imported."""
     if name == "daytona":
         from controlplanes.daytona import daytona_plane
 
-        async with daytona_plane(latency=latency) as daytona:
+        async with daytona_plane(minute=60.0) as daytona:
             yield Cloud(name, daytona, daytona.env)
     elif name == "e2b":
         from controlplanes.e2b import e2b_plane
 
         async with e2b_plane() as e2b:
-            e2b.latency = latency
             yield Cloud(name, e2b, e2b.env)
     else:
         from controlplanes.modal import modal_plane
 
-        async with modal_plane(latency=latency) as modal:
+        async with modal_plane() as modal:
             yield Cloud(name, modal, modal.environment)

@@ -269,7 +269,7 @@ async def e2b_plane() -> AsyncIterator[E2BPlane]:
     plane = E2BPlane()
     runner = web.AppRunner(plane.app(), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
     await site.start()
     plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:

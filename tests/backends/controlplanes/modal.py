@@ -132,7 +132,7 @@ class ModalPlane:
         self.url = ""
 
     async def start(self) -> None:
-        await self._server.start("127.0.0.1", 0)
+        await self._server.start("127.0.0.1", 0, backlog=1024)
         port = self._server._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         self.url = f"http://127.0.0.1:{port}"
 
