@@ -22,7 +22,8 @@ CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
 def _loaded_by(code: str, repo: Path, env: Mapping[str, str] | None = None) -> list[str]:
     """Which heavy packages a fresh interpreter has loaded after `code`."""
     program = f"import sys\n{code}\nprint('LOADED', *sorted(set(sys.modules) & {HEAVY!r}))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=repo, env=env, check=False, capture_output=True, text=True)
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, cwd=repo, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1].split()[1:]
 

@@ -8,7 +8,8 @@ Only the boxes are doubles that answer at once: this machine's processes are not
 - peak resident memory: 300 MB;
 - sandboxes left on the service: none;
 - wall time against the ideal, in which nothing takes time but the calls that a sandbox needs one after another (as the
-  service counted them): at most 1.3 times that, unless the bare SDK, which is timed on the same work, is slower.
+  service counted them): at most 1.3 times that, at 25 at a time. At 200 in one process the SDKs' own CPU sets the
+  pace, since 200 calls of 1.5 ms do not fit into 0.2 s: there at most 1.3 times what the bare SDK takes for as much.
 
 The providers' own brakes on creation are released: they are rates of the real services.
 """
@@ -16,9 +17,7 @@ The providers' own brakes on creation are released: they are rates of the real s
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import math
 import os
 import subprocess
 import sys
@@ -36,10 +35,10 @@ from controlplanes.cloud import CLOUDS, cloud
 from controlplanes.instant import HELLO, InstantBox
 
 from backends import SandboxSpec, create_provider, open_sandbox
+from backends.modal.entrypoint import clock
 from backends.remote.limits import TokenBucket
 
 LATENCY = 0.2
-AT_A_TIME = 200
 COMMANDS = 10
 COMPARED = 40  # sandboxes in which our commands and the SDK's are compared, in turns
 ROUNDS = 4
@@ -49,7 +48,7 @@ ROUNDS = 4
 
 
 async def serve(name: str) -> None:
-    """Be a control plane until standard input ends; each line that comes in is a latency, answered with what there is."""
+    """Be a control plane until standard input ends; each line is a latency to have, and is answered."""
     controlplanes.localbox.Box = InstantBox  # type: ignore[misc,assignment]  # before the planes take it
     async with cloud(name) as plane:
         print(json.dumps(dict(plane.env)), flush=True)
@@ -84,10 +83,10 @@ class Service:
 # The harness
 
 
-def make_provider(name: str) -> Any:
+def make_provider(name: str, at_a_time: int) -> Any:
     """A provider with as many places as are used, and no brake on creation."""
-    provider: Any = create_provider(name, max_sandboxes=AT_A_TIME)
-    provider._launcher._bucket = TokenBucket(1e6, burst=AT_A_TIME)
+    provider: Any = create_provider(name, max_sandboxes=at_a_time)
+    provider._launcher._bucket = TokenBucket(1e6, burst=at_a_time)
     return provider
 
 
@@ -118,6 +117,37 @@ async def bare_command(name: str, sandbox: Any) -> None:
     assert said == HELLO.decode()
 
 
+async def bare_life(name: str, provider: Any, spec: SandboxSpec) -> None:
+    """The plain calls of each SDK for as many commands as `whole_life` sends, the one that prepares included."""
+    if name == "daytona":
+        from daytona import CreateSandboxFromSnapshotParams
+
+        source = await provider._images.ensure(spec)
+        sdk = provider._client._open()
+        sandbox = await sdk.create(CreateSandboxFromSnapshotParams(snapshot=source.snapshot), timeout=60)
+        end = sandbox.delete
+    elif name == "e2b":
+        from e2b import AsyncSandbox
+
+        template = await provider._templates.ensure(spec)
+        sandbox = await AsyncSandbox.create(template.alias, timeout=600)
+        end = sandbox.kill
+    else:
+        import modal
+
+        source = await provider._images.ensure(spec)
+        _, app = await provider._session.connection()
+        sandbox = await modal.Sandbox.create.aio(*clock(600), app=app, image=source.image, timeout=600)
+
+        async def end() -> None:
+            await sandbox.terminate.aio()
+            await sandbox.detach.aio()
+
+    await bare_command(name, sandbox)
+    await ten_bare_commands(name, sandbox)
+    await end()
+
+
 async def ten_bare_commands(name: str, sandbox: Any) -> None:
     for _ in range(COMMANDS):
         await bare_command(name, sandbox)
@@ -132,9 +162,9 @@ def peak_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-async def spent(works: list[Callable[[], Awaitable[None]]]) -> tuple[float, float]:
-    """Seconds of this process's CPU, and of the clock, for all of them together, AT_A_TIME of them at a time."""
-    gate = asyncio.Semaphore(AT_A_TIME)
+async def spent(works: list[Callable[[], Awaitable[None]]], at_a_time: int) -> tuple[float, float]:
+    """Seconds of this process's CPU, and of the clock, for all of them together, so many of them at a time."""
+    gate = asyncio.Semaphore(at_a_time)
 
     async def one(work: Callable[[], Awaitable[None]]) -> None:
         async with gate:
@@ -147,24 +177,28 @@ async def spent(works: list[Callable[[], Awaitable[None]]]) -> tuple[float, floa
     return time.process_time() - cpu, time.perf_counter() - clock
 
 
-async def measure(name: str, number: int) -> dict[str, float]:
+async def measure(name: str, number: int, at_a_time: int) -> dict[str, float]:
     service = Service(name)
     os.environ.update(service.env)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
         spec = SandboxSpec(build_dir=Path(folder), workdir="/app", ttl_sec=600, start_timeout_sec=300)
-        provider = make_provider(name)
+        provider = make_provider(name, max(at_a_time, COMPARED))
         try:
             await whole_life(provider, spec)  # builds the image
             before = service.set(LATENCY)["calls"]
             idle_mb = peak_mb()
-            cpu, wall = await spent([partial(whole_life, provider, spec)] * number)
-            after = service.set(0.0)
+            cpu, wall = await spent([partial(whole_life, provider, spec)] * number, at_a_time)
+            after = service.set(LATENCY)
+            peak = peak_mb()
+            _, bare_wall = await spent([partial(bare_life, name, provider, spec)] * at_a_time, at_a_time)
+            service.set(0.0)
             found = {
                 "cpu_sec": cpu,
                 "wall_sec": wall,
+                "bare_sec": bare_wall * number / at_a_time,
                 "calls": (after["calls"] - before) / number,
-                "peak_mb": peak_mb(),
+                "peak_mb": peak,
                 "idle_mb": idle_mb,
             }
             found |= await compare(name, provider, spec)
@@ -182,46 +216,48 @@ async def compare(name: str, provider: Any, spec: SandboxSpec) -> dict[str, floa
         starting = [stack.enter_async_context(open_sandbox(provider, spec)) for _ in range(COMPARED)]
         sandboxes: list[Any] = list(await asyncio.gather(*starting))
         for turn in range(ROUNDS + 1):
-            cpu, _ = await spent([partial(ten_commands, each) for each in sandboxes])
-            bare_cpu, _ = await spent([partial(ten_bare_commands, name, each._channel._sandbox) for each in sandboxes])
+            cpu, _ = await spent([partial(ten_commands, each) for each in sandboxes], COMPARED)
+            bare_works = [partial(ten_bare_commands, name, each._channel._sandbox) for each in sandboxes]
+            bare_cpu, _ = await spent(bare_works, COMPARED)
             if turn:  # the first one warms up
                 ours, bare = ours + cpu, bare + bare_cpu
     commands = ROUNDS * COMPARED * COMMANDS
     return {"our_ms": 1000 * ours / commands, "bare_ms": 1000 * bare / commands}
 
 
-def child(name: str, number: int) -> dict[str, float]:
-    command = [sys.executable, __file__, "measure", name, str(number)]
+def child(name: str, number: int, at_a_time: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "measure", name, str(number), str(at_a_time)]
     env = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr[-4000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("number", "at_a_time"), [(100, 25), pytest.param(1000, 200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.timeout(400)
-def test_a_thousand_sandboxes_cost_little_more_than_their_sdk(name: str, number: int) -> None:
-    found = child(name, number)
-    ideal = found["calls"] * LATENCY * math.ceil(number / AT_A_TIME)
+def test_a_thousand_sandboxes_cost_little_more_than_their_sdk(name: str, number: int, at_a_time: int) -> None:
+    found = child(name, number, at_a_time)
+    ideal = found["calls"] * LATENCY * number / at_a_time
     print(
-        f"\n{name}, {number} sandboxes, {AT_A_TIME} at a time, {COMMANDS} commands each:"
+        f"\n{name}, {number} sandboxes, {at_a_time} at a time, {COMMANDS} commands each:"
         f"\n  CPU per command {found['our_ms']:.2f} ms, the bare SDK's {found['bare_ms']:.2f} ms:"
         f" {found['our_ms'] / found['bare_ms']:.2f}x"
-        f"\n  whole lives: {found['wall_sec']:.1f} s, ideal {ideal:.1f} s ({found['calls']:.1f} calls each):"
-        f" {found['wall_sec'] / ideal:.2f}x; {found['cpu_sec']:.1f} s CPU"
+        f"\n  wall {found['wall_sec']:.1f} s, ideal {ideal:.1f} s ({found['calls']:.1f} calls in a row each):"
+        f" {found['wall_sec'] / ideal:.2f}x; the bare SDK {found['bare_sec']:.1f} s:"
+        f" {found['wall_sec'] / found['bare_sec']:.2f}x; {found['cpu_sec']:.1f} s of it our and the SDK's CPU"
         f"\n  peak {found['peak_mb']:.0f} MB ({found['idle_mb']:.0f} MB after the first sandbox)"
         f"\n  sandboxes made {found['made']:.0f}, left {found['left']:.0f}"
     )
-    assert found["made"] == 1 + number + COMPARED
+    assert found["made"] == 1 + number + at_a_time + COMPARED
     assert found["left"] == 0
     assert found["peak_mb"] <= 300
     assert found["our_ms"] <= 2 * found["bare_ms"]
-    assert found["wall_sec"] <= 1.3 * ideal
+    assert found["wall_sec"] <= 1.3 * (ideal if at_a_time < 100 else max(ideal, found["bare_sec"]))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         asyncio.run(serve(sys.argv[2]))
     else:
-        print(json.dumps(asyncio.run(measure(sys.argv[2], int(sys.argv[3])))))
+        print(json.dumps(asyncio.run(measure(sys.argv[2], *map(int, sys.argv[3:])))))
