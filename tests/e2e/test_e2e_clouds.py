@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import REPO, by_task
+from builders import make_task
+from command_line import REPO, by_task, records
 from controlplanes.cloud import CLOUDS, Cloud, cloud
 
+from backends import Readiness, create_provider
+from backends.lifecycle import JOB, TRIAL
+from backends.remote.launch import ATTEMPT
+from backends.remote.limits import TokenBucket
 from harness.job.config import JobConfig
 from harness.job.runner import run_job
 from harness.store.layout import JobPaths
@@ -23,6 +29,8 @@ from harness.store.layout import JobPaths
 REPLIES = REPO / "examples" / "01-scripted-agent" / "replies.toml"
 LOCAL = pytest.param("local")
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+GRADED = '#!/bin/sh\n[ "$(cat /app/hello.txt)" = hello ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n'
+AT_A_TIME = 12
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -91,3 +99,60 @@ async def test_a_scripted_agent_leaves_in_every_cloud_the_same_trajectory(
     assert rewards(remote) == rewards(here) == {"hello/greeting": 1.0}
     assert steps(remote) == steps(here)
     assert plane.left == []
+
+
+N_TRIALS = int(os.environ.get("HARNESS_TEST_TRIALS", "60"))
+RETRIES = 4
+
+
+async def test_with_a_tenth_of_all_calls_failing_every_attempt_ends_right_and_everything_is_accounted_for(
+    plane: Cloud, tmp_path: Path
+) -> None:
+    make_task(tmp_path / "tasks", "greet", test=GRADED)
+    config = JobConfig(
+        dataset=str(tmp_path / "tasks"),
+        backend=plane.name,
+        n_attempts=N_TRIALS,
+        n_concurrent=AT_A_TIME,
+        max_retries=RETRIES,
+        retry_base_sec=0.1,
+    )
+    provider: Any = create_provider(plane.name, max_sandboxes=AT_A_TIME)
+    provider._launcher._bucket = TokenBucket(1e3)  # the plane has no rate to keep to
+    on_time = provider.check
+
+    async def check() -> Readiness:
+        ready: Readiness = await on_time()
+        plane.break_calls(0.1, seed=7)  # a run that can not even begin is another story
+        return ready
+
+    provider.check = check
+    job = JobPaths(tmp_path / "job")
+    outcome = await run_job(config, job, provider=provider)
+    plane.heal()
+
+    executions: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for record in records(job.root).values():
+        executions[record["attempt"]].append(record)
+    assert sorted(executions) == list(range(1, N_TRIALS + 1))
+    for found in executions.values():
+        found.sort(key=lambda record: record["retry"])
+        *failed, last = found
+        assert [record["retry"] for record in found] == list(range(len(found)))
+        assert all(record["outcome"] == "infra_error" and record["failure"]["retryable"] for record in failed)
+        if last["outcome"] == "scored":
+            assert last["reward"] == 1.0
+        else:
+            assert (last["outcome"], last["failure"]["layer"]) == ("infra_error", "sandbox"), last["failure"]
+            assert last["retry"] == RETRIES or not last["failure"]["retryable"]
+    counts = outcome.summary.counts
+    print(f"\n{plane.name}: {N_TRIALS} attempts, {outcome.summary.n_executions} executions, {counts}")
+    assert counts["scored"] + counts["infra_error"] == N_TRIALS
+    assert counts["scored"] >= N_TRIALS * 0.9
+
+    assert plane.left == []
+    names = {record["trial_name"] for found in executions.values() for record in found}
+    attempts = Counter(labels[ATTEMPT] for labels in plane.made)
+    assert set(attempts.values()) == {1}, "one attempt to create made two sandboxes"
+    assert {labels[TRIAL] for labels in plane.made} <= names
+    assert len({labels[JOB] for labels in plane.made}) == 1
