@@ -9,7 +9,8 @@ Only the boxes are doubles that answer at once: this machine's processes are not
 - sandboxes left on the service: none;
 - wall time against the ideal, in which nothing takes time but the calls that a sandbox needs one after another (as the
   service counted them): at most 1.3 times that, at 25 at a time. At 200 in one process the SDKs' own CPU sets the
-  pace, since 200 calls of 1.5 ms do not fit into 0.2 s: there at most 1.3 times what the bare SDK takes for as much.
+  pace, since 200 calls of 1.5 ms do not fit into 0.2 s: there, at most 1.3 times the ideal and the CPU together, and
+  the bare SDK's wall time for as much work is printed next to it.
 
 The providers' own brakes on creation are released: they are rates of the real services.
 """
@@ -244,8 +245,8 @@ def test_a_thousand_sandboxes_cost_little_more_than_their_sdk(name: str, number:
         f"\n  CPU per command {found['our_ms']:.2f} ms, the bare SDK's {found['bare_ms']:.2f} ms:"
         f" {found['our_ms'] / found['bare_ms']:.2f}x"
         f"\n  wall {found['wall_sec']:.1f} s, ideal {ideal:.1f} s ({found['calls']:.1f} calls in a row each):"
-        f" {found['wall_sec'] / ideal:.2f}x; the bare SDK {found['bare_sec']:.1f} s:"
-        f" {found['wall_sec'] / found['bare_sec']:.2f}x; {found['cpu_sec']:.1f} s of it our and the SDK's CPU"
+        f" {found['wall_sec'] / ideal:.2f}x, of it {found['cpu_sec']:.1f} s of CPU;"
+        f" the bare SDK {found['bare_sec']:.1f} s: {found['bare_sec'] / ideal:.2f}x"
         f"\n  peak {found['peak_mb']:.0f} MB ({found['idle_mb']:.0f} MB after the first sandbox)"
         f"\n  sandboxes made {found['made']:.0f}, left {found['left']:.0f}"
     )
@@ -253,7 +254,7 @@ def test_a_thousand_sandboxes_cost_little_more_than_their_sdk(name: str, number:
     assert found["left"] == 0
     assert found["peak_mb"] <= 300
     assert found["our_ms"] <= 2 * found["bare_ms"]
-    assert found["wall_sec"] <= 1.3 * (ideal if at_a_time < 100 else max(ideal, found["bare_sec"]))
+    assert found["wall_sec"] <= 1.3 * (ideal if at_a_time < 100 else ideal + found["cpu_sec"])
 
 
 if __name__ == "__main__":

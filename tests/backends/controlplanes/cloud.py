@@ -10,7 +10,13 @@ from typing import Any
 
 CLOUDS = ("daytona", "e2b", "modal")
 
-_KINDS = 4  # of trouble, each as likely as the others
+_KINDS: tuple[dict[str, Any], ...] = (
+    {"status": 429},
+    {"status": 500},
+    {"status": 502},
+    {"reset": True},
+    {"reset": True, "work": True},
+)
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,16 @@ class Cloud:
         self.plane.latency = seconds
 
     def break_calls(self, share: float, seed: int) -> None:
-        """Let this share of all calls fail from now on: told to slow down, two kinds of error, a broken connection."""
+        """Let this share of all calls fail from now on, in five ways that are equally likely.
+
+        Told to slow down, two kinds of error, and a connection that breaks before or after the work was done.
+        """
         if self.name == "modal":
             self.plane.faults = _ModalTrouble(share, seed)
             return
         self.plane.faults.seed(seed)
-        each = share / _KINDS
-        for number, what in enumerate(({"status": 429}, {"status": 500}, {"status": 502}, {"reset": True})):
+        each = share / len(_KINDS)
+        for number, what in enumerate(_KINDS):
             # Only what the kinds before it let pass comes to the next one.
             self.plane.faults.add(".", times=float("inf"), share=each / (1 - each * number), **what)
 
@@ -77,8 +86,9 @@ class _ModalTrouble(dict[str, Any]):
             {"status": Status.INTERNAL},
             {"status": Status.UNAVAILABLE},
             {"reset": True},
+            {"reset": True, "late": True},
         )
-        return Fault(**kinds[self._random.randrange(_KINDS)])
+        return Fault(**kinds[self._random.randrange(len(kinds))])
 
     def clear(self) -> None:
         self._share = 0.0
