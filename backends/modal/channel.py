@@ -27,6 +27,7 @@ PROBE_SEC = 15.0
 
 _CHUNK = 1 << 20
 _LAST_WORDS_SEC = 10.0
+_UNFED_SEC = 2.0
 _OOM = frozenset(
     {
         api_pb2.GenericResult.GENERIC_STATUS_KERNEL_OOM_KILL,
@@ -93,26 +94,43 @@ class ModalChannel:
     async def _reply(self, request: Request, timeout: float) -> Reply:
         # A framed request enters its own directory; another is run where the image starts.
         process = await self._start(request.argv, dict(request.env), timeout, workdir="/" if request.mark else None)
-        feeder = asyncio.create_task(_feed(process, request.stdin)) if request.stdin else None
-        try:
-            data = bytearray()
-            async with aclosing(aiter(process.stdout)) as chunks:
-                async for chunk in chunks:
-                    data += chunk
-                    if len(data) > request.limit:
-                        raise SandboxError(
-                            "the sandbox sent more than the command may return",
-                            backend=NAME,
-                            operation="execute",
-                            sandbox_id=self.id,
-                        )
-        finally:
-            if feeder is not None:
-                feeder.cancel()
-                await asyncio.gather(feeder, return_exceptions=True)
+        data = await (self._output(process, request.limit) if not request.stdin else self._fed(process, request))
         if request.mark and data.count(request.mark.encode()) == _MARKS and data.endswith(b"\n"):
-            return Reply(bytes(data))
-        return await self._last_words(process, bytes(data))
+            return Reply(data)
+        return await self._last_words(process, data)
+
+    async def _output(self, process: Any, limit: int) -> bytes:
+        data = bytearray()
+        async with aclosing(aiter(process.stdout)) as chunks:
+            async for chunk in chunks:
+                data += chunk
+                if len(data) > limit:
+                    raise SandboxError(
+                        "the sandbox sent more than the command may return",
+                        backend=NAME,
+                        operation="execute",
+                        sandbox_id=self.id,
+                    )
+        return bytes(data)
+
+    async def _fed(self, process: Any, request: Request) -> bytes:
+        """The output of a command that is sent its stdin meanwhile. Raises what broke that off.
+
+        A command that has ended may have left some unread; one that goes on would wait for the rest until its deadline.
+        """
+        reading = asyncio.create_task(self._output(process, request.limit))
+        feeding = asyncio.create_task(_feed(process, request.stdin))
+        try:
+            await asyncio.wait({reading, feeding}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done() and feeding.exception() is not None:
+                await asyncio.wait({reading}, timeout=_UNFED_SEC)
+                if not reading.done():
+                    feeding.result()
+            return await reading
+        finally:
+            for task in (reading, feeding):
+                task.cancel()
+            await asyncio.gather(reading, feeding, return_exceptions=True)
 
     async def _last_words(self, process: Any, data: bytes) -> Reply:
         """What else there is to learn of a request that did not answer as our wrapper does."""
@@ -195,13 +213,12 @@ _MARKS = 3  # of a whole frame: before the streams, between them, and after
 
 
 async def _feed(process: Any, data: bytes) -> None:
-    """Write stdin. A command may end without reading it all; its reply tells how it went."""
-    with suppress(modal.exception.Error, OSError):
-        for start in range(0, len(data), _CHUNK):
-            process.stdin.write(data[start : start + _CHUNK])
-            await process.stdin.drain.aio()
-        process.stdin.write_eof()
+    """Write stdin, to its end."""
+    for start in range(0, len(data), _CHUNK):
+        process.stdin.write(data[start : start + _CHUNK])
         await process.stdin.drain.aio()
+    process.stdin.write_eof()
+    await process.stdin.drain.aio()
 
 
 def _status(sandbox: modal.Sandbox) -> int | None:
