@@ -17,6 +17,7 @@ from backends.modal.entrypoint import set_clock
 from backends.modal.errors import NAME
 from backends.modal.session import CALL_TIMEOUT_SEC, call
 from backends.remote.channel import Reply
+from backends.remote.retry import repeated
 from backends.remote.users import as_user
 
 T = TypeVar("T")
@@ -80,16 +81,19 @@ class ModalChannel:
         """See Channel."""
         if self._ended:
             return
+        await repeated(self._terminate)
+        self._ended = True
+        with suppress(SandboxError):  # closes the connection to its worker, which would stay open for half a minute
+            async with call("detach", sandbox_id=self.id):
+                await self._sandbox.detach.aio()  # type: ignore[no-untyped-call]
+
+    async def _terminate(self) -> None:
         try:
             async with call("terminate", sandbox_id=self.id):
                 await self._sandbox.terminate.aio()
         except SandboxUnavailable as error:
             if not isinstance(error.__cause__, modal.exception.NotFoundError):
                 raise
-        self._ended = True
-        with suppress(SandboxError):  # closes the connection to its worker, which would stay open for half a minute
-            async with call("detach", sandbox_id=self.id):
-                await self._sandbox.detach.aio()  # type: ignore[no-untyped-call]
 
     async def _reply(self, request: Request, timeout: float) -> Reply:
         # A framed request enters its own directory; another is run where the image starts.

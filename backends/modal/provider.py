@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -110,9 +109,18 @@ class ModalProvider:
     async def remove(self, sandbox_id: str) -> None:
         """See SandboxProvider."""
         client, _ = await self._session.connection()
-        with suppress(SandboxUnavailable):
-            async with call("remove", sandbox_id=sandbox_id):
-                sandbox = await modal.Sandbox.from_id.aio(sandbox_id, client=client)
+
+        async def found() -> modal.Sandbox | None:
+            try:
+                async with call("remove", sandbox_id=sandbox_id):
+                    return await modal.Sandbox.from_id.aio(sandbox_id, client=client)
+            except SandboxUnavailable as error:
+                if isinstance(error.__cause__, modal.exception.NotFoundError):
+                    return None
+                raise
+
+        sandbox = await repeated(found)
+        if sandbox is not None:
             await ModalChannel(sandbox).destroy()
 
     async def close(self) -> None:
