@@ -17,7 +17,6 @@ from backends.errors import (
     SandboxAuthError,
     SandboxError,
     SandboxImageNotFound,
-    SandboxQuotaError,
     SandboxTimeout,
     SandboxUnsupported,
 )
@@ -42,7 +41,9 @@ _CREATES = 3
 _PATIENCE_SEC = 20.0  # for a creation whose caller is gone
 _CLEANUP_SEC = 60.0
 _AGAIN_SEC = (2.0, 10.0, 30.0)
-_NOTHING_MADE = (SandboxQuotaError, SandboxAuthError, SandboxUnsupported, SandboxImageNotFound)
+# Not a refusal for quota: an SDK that repeats a creation by itself may be told so of the second request, having lost
+# the answer to the first.
+_NOTHING_MADE = (SandboxAuthError, SandboxUnsupported, SandboxImageNotFound)
 
 
 class Launcher:

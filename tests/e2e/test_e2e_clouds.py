@@ -30,7 +30,7 @@ REPLIES = REPO / "examples" / "01-scripted-agent" / "replies.toml"
 LOCAL = pytest.param("local")
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 GRADED = '#!/bin/sh\n[ "$(cat /app/hello.txt)" = hello ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n'
-AT_A_TIME = 12
+AT_A_TIME = 24
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
