@@ -35,7 +35,7 @@ from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
 from harness.trial.clean import clean
-from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
+from harness.trial.collect import LOGS, collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
@@ -383,7 +383,11 @@ class _Trial:
     async def _keep_logs(self, sandbox: SandboxBackendProtocol, step: Step, judgement: Judgement) -> None:
         """What the verifier left: from its own shell's words where they are all there is, else also by a download."""
         if not judgement.complete:
-            await self._collect_logs(sandbox, step)
+            try:
+                await self._collect_logs(sandbox, step)
+            except SandboxError as error:
+                # The verdict is in hand: an agent that leaves logs beyond the limit must not void it, and be repeated.
+                self.result.dropped_files.append(f"{LOGS} ({self.redact(str(error))[:300]})")
         keep_verdict(self.paths, step.name, judgement.files)
 
     async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step) -> None:

@@ -96,6 +96,21 @@ async def test_what_lies_in_the_logs_is_fetched_and_what_was_planted_among_it_re
     assert result.dropped_files == ["/logs/agent/trajectory.json (reserved name)"]
 
 
+async def test_logs_that_cannot_be_fetched_do_not_take_the_verdict_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(run: AgentRun) -> None:
+        await run.sandbox.write("/logs/agent/huge", b"")
+
+    async def refuses(*_: object, **__: object) -> list[str]:
+        raise sandbox_errors.SandboxError("the download is larger than 1 bytes")
+
+    monkeypatch.setattr(MemorySandbox, "download", refuses)
+    result = await run(tmp_path, make_task(tmp_path), agent=acting(act))
+    assert (result.outcome, result.reward) == (Outcome.SCORED, 1.0)
+    assert result.dropped_files == ["/logs (the download is larger than 1 bytes)"]
+
+
 @pytest.mark.parametrize("verifier_user", ["judge", None])
 async def test_where_the_verifier_is_not_root_its_folders_are_emptied_and_filled_by_root(
     tmp_path: Path, verifier_user: str | None
