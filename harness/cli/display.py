@@ -78,7 +78,15 @@ class JsonDisplay:
         self._console = console
 
     def start(self, job: RunningJob) -> None:
-        self._write({"event": "start", "job": str(job.paths.root), "total": job.summary.n_total, "owed": job.n_owed})
+        self._write(
+            {
+                "event": "start",
+                "job": str(job.paths.root),
+                "total": job.summary.n_total,
+                "owed": job.n_owed,
+                "sandboxes": job.sandboxes,
+            }
+        )
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished):
@@ -120,6 +128,8 @@ class PlainDisplay:
     def start(self, job: RunningJob) -> None:
         self._job = job
         self.say(f"{job.n_owed} of {job.summary.n_total} attempts to run; record: {plain(str(job.paths.root))}")
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished) and self._job is not None:
@@ -172,6 +182,8 @@ class LiveDisplay:
 
     def start(self, job: RunningJob) -> None:
         self._job = job
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
         self._live.start()
 
     def event(self, event: Event) -> None:

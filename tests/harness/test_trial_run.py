@@ -96,19 +96,26 @@ async def test_what_lies_in_the_logs_is_fetched_and_what_was_planted_among_it_re
     assert result.dropped_files == ["/logs/agent/trajectory.json (reserved name)"]
 
 
-async def test_logs_that_cannot_be_fetched_do_not_take_the_verdict_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_logs_too_large_to_fetch_are_missed_and_named_but_the_verdict_stands(tmp_path: Path) -> None:
     async def act(run: AgentRun) -> None:
-        await run.sandbox.write("/logs/agent/huge", b"")
+        await run.sandbox.write("/logs/agent/huge", b"x" * 100)
+        run.sandbox.max_download = 99  # type: ignore[attr-defined]
 
-    async def refuses(*_: object, **__: object) -> list[str]:
-        raise sandbox_errors.SandboxError("the download is larger than 1 bytes")
-
-    monkeypatch.setattr(MemorySandbox, "download", refuses)
     result = await run(tmp_path, make_task(tmp_path), agent=acting(act))
     assert (result.outcome, result.reward) == (Outcome.SCORED, 1.0)
-    assert result.dropped_files == ["/logs (the download is larger than 1 bytes)"]
+    assert result.dropped_files == ["/logs (not collected: the download is too large)"]
+
+
+async def test_an_artifact_too_large_to_fetch_failed_and_is_no_trouble_of_the_sandboxs(tmp_path: Path) -> None:
+    async def act(run: AgentRun) -> None:
+        await run.sandbox.write("/app/huge", b"x" * 100)
+        run.sandbox.max_download = 99  # type: ignore[attr-defined]
+
+    task = make_task(tmp_path, toml='version = "1.0"\nartifacts = ["/app/huge"]\n')
+    result = await run(tmp_path, task, agent=acting(act))
+    assert (result.outcome, result.reward) == (Outcome.SCORED, 1.0)
+    manifest = json.loads((tmp_path / "job" / "greet__1" / "artifacts" / "manifest.json").read_text())
+    assert [(entry["source"], entry["status"]) for entry in manifest][1:] == [("/app/huge", "failed")]
 
 
 @pytest.mark.parametrize("verifier_user", ["judge", None])
