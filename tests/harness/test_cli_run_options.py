@@ -41,7 +41,9 @@ def test_a_request_that_cannot_be_is_one_line_and_nothing_is_made(
 def test_an_attempt_that_is_repeated_is_not_counted_as_done(tmp_path: Path) -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=200))
-    job = RunningJob(paths=JobPaths(tmp_path), summary=JobSummary(n_total=1), n_owed=1, stop=lambda how: None)
+    job = RunningJob(
+        paths=JobPaths(tmp_path), summary=JobSummary(n_total=1), n_owed=1, sandboxes="local", stop=lambda how: None
+    )
     result = TrialResult(
         id="i",
         task_name="t",
