@@ -15,7 +15,7 @@ from pathlib import Path
 
 from backends import archive, posix
 from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
-from backends.local.home import Home, destroy
+from backends.local.home import Home, destroy, restore
 from backends.local.init import Init
 from backends.local.namespaces import Isolation, Limits, enter_argv
 from backends.local.process import NotStarted, run, run_blocking
@@ -255,7 +255,9 @@ class LocalSandbox:
         if self._isolation is Isolation.NONE:
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
+            restore(self._home)  # or nothing of ours could be started
             run_blocking(self._enter(self._home.first_tag, self._own_limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+            restore(self._home)  # and now there is nobody left to undo it
 
     def _wake(self) -> None:
         """nsenter stops itself along with its command; when the command is dead, it must go on to notice."""
