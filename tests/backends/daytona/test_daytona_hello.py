@@ -10,7 +10,9 @@ import pytest
 from command_line import REPO, by_task, environment
 from controlplanes.daytona import API_KEY, DaytonaPlane
 
-PROGRAM = "import sys, controlplanes.plain_storage as p; p.allow_http(); from harness.cli.main import main; sys.exit(main())"
+PROGRAM = (
+    "import sys, controlplanes.plain_storage as p; p.allow_http(); from harness.cli.main import main; sys.exit(main())"
+)
 
 
 async def harness(plane: DaytonaPlane, *argv: str | Path) -> tuple[int | None, str, str]:
