@@ -16,7 +16,7 @@ from daytona import (
 )
 
 from backends.daytona.channel import DaytonaChannel, delete, minutes, state
-from backends.daytona.client import CREDENTIALS, Client
+from backends.daytona.client import CREDENTIALS, MISSING, Client
 from backends.daytona.errors import NAME, build_failure, is_gone
 from backends.daytona.images import Images, Source, resources
 from backends.errors import (
@@ -87,7 +87,8 @@ class DaytonaProvider:
                 async for _ in sdk.list(ListSandboxesQuery(limit=1)):
                     break
         except SandboxAuthError as error:
-            return Readiness(works=False, isolation=CAPABILITIES.isolation, detail=str(error), fix=CREDENTIALS)
+            detail = MISSING if error.operation == "connect" else str(error)
+            return Readiness(works=False, isolation=CAPABILITIES.isolation, detail=detail, fix=CREDENTIALS)
         except SandboxError as error:
             return Readiness(
                 works=False,
@@ -156,16 +157,19 @@ class DaytonaProvider:
             if isinstance(left, DaytonaTimeoutError) and left.sandbox_id is not None:
                 await finish(self.remove(left.sandbox_id), timeout=_CLEANUP_SEC)
             elif isinstance(error, SandboxStartError):
-                await self._explain(labels)
+                await self._explain(labels, error)
             raise
 
-    async def _explain(self, labels: Mapping[str, str]) -> None:
-        """Raise what a sandbox that could not start says of itself, if it says that its image is at fault."""
+    async def _explain(self, labels: Mapping[str, str], error: SandboxStartError) -> None:
+        """Raise what a sandbox that could not start says of itself. The SDK drops its reason."""
         with suppress(SandboxUnavailable, SandboxTimeout):
             for sandbox in await find(self._client, {ATTEMPT: labels[ATTEMPT]}):
                 if state(sandbox) == "build_failed":
                     await finish(delete(self._client, sandbox), timeout=_CLEANUP_SEC)
-                    raise build_failure(sandbox.error_reason, sandbox_id=sandbox.id)
+                    raise build_failure(sandbox.error_reason, sandbox_id=sandbox.id) from error
+                if sandbox.error_reason:
+                    text = f"{NAME} create: the sandbox ended in the state {state(sandbox)}: {sandbox.error_reason}"
+                    raise SandboxStartError(text, backend=NAME, operation="create", sandbox_id=sandbox.id) from error
 
 
 async def find(client: Client, labels: Mapping[str, str] | None) -> list[AsyncSandbox]:

@@ -47,6 +47,7 @@ DISK_MB = 512 << 10
 LEASE_SEC = 3600.0
 """The most seconds for which a sandbox outlives its harness."""
 
+LIST_TIMEOUT_SEC = 60.0
 _CREATES_PER_SEC = 20.0
 _CHECK_SEC = 15.0
 _TAGS_AT_ONCE = 32
@@ -140,7 +141,7 @@ async def _listed(session: Session, labels: dict[str, str]) -> list[SandboxInfo]
         created = float(tags.get(CREATED, "0"))
         return SandboxInfo(id=sandbox.object_id, backend=NAME, labels=tags, created_at=created)
 
-    async with call("list"):
+    async with call("list", timeout=LIST_TIMEOUT_SEC):
         found = [s async for s in modal.Sandbox.list.aio(app_id=app.app_id, tags=labels, client=client)]
     return [info for info in await asyncio.gather(*map(described, found)) if info is not None]
 

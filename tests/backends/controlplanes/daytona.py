@@ -146,26 +146,25 @@ class DaytonaPlane:
         await asyncio.sleep(self.latency)
         fault = self.faults.take(name)
         try:
-            await wait(fault)
+            await self._spawn(wait(fault))
             broken = None if fault is None else await self._break(fault, request, handler)
             return await handler(request) if broken is None else broken
         except Refused as refusal:
             return _refusal(refusal.status, str(refusal), refusal.code)
 
     async def _break(self, fault: Fault, request: web.Request, handler: Handler) -> web.StreamResponse | None:
-        assert request.transport is not None
         if fault.work:
             await handler(request)
         if fault.kill:
             self._expire(request.match_info["id"])
         if fault.reset:
-            request.transport.abort()
+            _abort(request)
             return web.Response()
         if fault.cut:
             response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "5000"})
             await response.prepare(request)
             await response.write(b'{"exitCode": 0, "result": "aGFsZiBhIH')
-            request.transport.abort()
+            _abort(request)
             return response
         if fault.body is not None:
             headers = {"Content-Type": "application/json", **fault.headers}
@@ -470,6 +469,11 @@ async def daytona_plane(**options: Any) -> AsyncIterator[DaytonaPlane]:
         yield plane
     finally:
         await plane.close()
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
 
 
 def _now() -> str:

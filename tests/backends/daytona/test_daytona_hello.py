@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ PROGRAM = (
 )
 
 
-async def harness(plane: DaytonaPlane, *argv: str | Path) -> tuple[int | None, str, str]:
+async def harness(
+    plane: DaytonaPlane, *argv: str | Path, env: Mapping[str, str] | None = None
+) -> tuple[int | None, str, str]:
     paths = f"{REPO}:{REPO / 'tests'}:{REPO / 'tests' / 'backends'}"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", PROGRAM, *map(str, argv)),
-        env=environment({**plane.env, "PYTHONPATH": paths}),
+        env=environment({**plane.env, "PYTHONPATH": paths, **(env or {})}),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -44,7 +47,11 @@ async def test_the_oracle_solves_the_hello_suite_and_nothing_is_left(plane: Dayt
 
 
 async def test_missing_credentials_are_one_line_that_says_what_to_set(plane: DaytonaPlane, tmp_path: Path) -> None:
-    plane.API_KEY = ""
-    chosen = ("--suite", "hello", "--include", "hello/greeting", "--agent", "oracle", "--backend", "daytona")
-    code, out, err = await harness(plane, "run", *chosen, "--jobs-dir", tmp_path, "--name", "job")
-    print(code, out, err)
+    chosen = ("--suite", "hello", "--agent", "oracle", "--backend", "daytona")
+    code, out, err = await harness(plane, "run", *chosen, "--jobs-dir", tmp_path, env={"DAYTONA_API_KEY": ""})
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "no credentials for Daytona" in err
+    assert "set DAYTONA_API_KEY" in err
+    assert plane.calls.total() == 0
+    assert list(tmp_path.iterdir()) == []
