@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from backends import archive, frame, posix
-from backends.errors import SandboxError, SandboxTimeout, SandboxUnavailable
+from backends.errors import SandboxError, SandboxOutOfMemory, SandboxTimeout, SandboxUnavailable
 from backends.lifecycle import finish
 from backends.protocol import Capabilities
 from backends.remote.channel import Channel, Reply
@@ -246,7 +246,7 @@ class RemoteSandbox:
 
     async def _failed(self, error: SandboxError, request: frame.Request) -> None:
         """A call that broke says little: the command may run on, or the whole sandbox may be gone."""
-        if isinstance(error, SandboxUnavailable):
+        if isinstance(error, SandboxUnavailable | SandboxOutOfMemory):
             return
         if not await self.is_alive():
             raise self._error(SandboxUnavailable, "execute", f"the sandbox is gone: {error}") from error

@@ -34,7 +34,9 @@ def line(request: Request, token: str, *, stdin_path: str | None = None) -> tupl
         command = f'printf %s "$HX_STDIN" | base64 -d | {{ unset HX_STDIN; {command}; }}'
     else:
         command = f"{command} </dev/null"
-    return f"echo {token}; {{ {command}; echo {token} $?; {after}}} 2>/dev/null | base64", env
+    # All of it is written in one go, at the end: who is cut off before that, and comes back, has missed nothing.
+    packed = f"{{ {command}; echo {token} $?; {after}}} 2>/dev/null | base64"
+    return f"x=$({packed}); printf '%s\\n' {token} \"$x\"", env
 
 
 def reply_size(request: Request) -> int:

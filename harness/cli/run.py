@@ -68,6 +68,12 @@ def run(
     concurrent: Annotated[
         int, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.", rich_help_panel=_HOW)
     ] = 4,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sandboxes", min=1, help="Live sandboxes of a cloud at a time: your plan's.", rich_help_panel=_HOW
+        ),
+    ] = None,
     retries: Annotated[
         int,
         typer.Option("--max-retries", min=0, help="Repetitions of what infrastructure failed.", rich_help_panel=_HOW),
@@ -148,6 +154,7 @@ def run(
         backend=backend,
         n_attempts=attempts,
         n_concurrent=concurrent,
+        max_sandboxes=max_sandboxes,
         max_retries=retries,
         agent_timeout=agent_timeout,
         timeout_multiplier=timeout_multiplier,

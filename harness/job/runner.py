@@ -18,7 +18,7 @@ import harness
 from backends.errors import SandboxError
 from backends.lifecycle import JOB, reap
 from backends.protocol import SandboxProvider
-from backends.registry import create_provider
+from backends.registry import BUILT_IN, create_provider
 from harness.agents.protocol import Agent
 from harness.agents.registry import agent_config, create_agent
 from harness.errors import UsageError
@@ -94,7 +94,7 @@ async def run_job(
     Raises UsageError before anything is created: unknown names, an empty selection, a folder that exists, a backend
     that does not work here.
     """
-    provider = provider or create_provider(config.backend)
+    provider = provider or _provider(config)
     try:
         prepared = _prepare(config, str(uuid.uuid4()))
         sandboxes = await _require_ready(provider, config)
@@ -116,6 +116,7 @@ async def resume_job(
     *,
     n_attempts: int | None = None,
     n_concurrent: int | None = None,
+    max_sandboxes: int | None = None,
     keep_errors: bool = False,
     subscribers: Sequence[Emit] = (),
     on_start: OnStart = lambda job: None,
@@ -135,9 +136,10 @@ async def resume_job(
         update={
             "n_attempts": n_attempts or config.n_attempts,
             "n_concurrent": n_concurrent or config.n_concurrent,
+            "max_sandboxes": max_sandboxes or config.max_sandboxes,
         }
     )
-    provider = provider or create_provider(config.backend)
+    provider = provider or _provider(config)
     try:
         with _held(paths):
             prepared = _prepare(config, lock.job_id)
@@ -188,6 +190,27 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         tasks=locked_tasks(tasks),
     )
     return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
+
+
+def _provider(config: JobConfig) -> SandboxProvider:
+    if config.max_sandboxes is None:
+        return create_provider(config.backend)
+    row = BUILT_IN.get(config.backend)
+    if row is not None and not row.bounded:
+        raise UsageError(f"the {config.backend} backend takes no --max-sandboxes; --n-concurrent bounds its trials")
+    return create_provider(config.backend, max_sandboxes=config.max_sandboxes)
+
+
+def _concurrency(config: JobConfig, provider: SandboxProvider, tasks: Sequence[Task | BrokenTask]) -> int:
+    """Trials at a time, so that none of them waits for a sandbox that others hold while its own clock runs."""
+    most = provider.capabilities.max_sandboxes
+    if most is None:
+        return config.n_concurrent
+    steps = [step for task in tasks if isinstance(task, Task) for step in task.steps]
+    each = 2 if any(step.verifier_environment is not None for step in steps) else 1
+    if most < each:
+        raise UsageError(f"some tasks are verified in a sandbox of their own: they need --max-sandboxes {each} or more")
+    return min(config.n_concurrent, most // each)
 
 
 async def _require_ready(provider: SandboxProvider, config: JobConfig) -> str:
@@ -306,7 +329,7 @@ async def _run(
 
     scheduler = Scheduler(
         run_one,
-        concurrency=config.n_concurrent,
+        concurrency=_concurrency(config, provider, prepared.tasks),
         retry=RetryRule(max_retries=config.max_retries, base_sec=config.retry_base_sec),
         on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
         stop_on=lambda result: result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag,

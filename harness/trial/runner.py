@@ -388,8 +388,13 @@ class _Trial:
         keep_verdict(self.paths, step.name, judgement.files)
 
     async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
+        """Logs that cannot be fetched, being too large, are missed: an agent must not void its verdict by them."""
         work = collect_logs(sandbox, self.paths, self.context.scratch, step=step.name)
-        self.result.dropped_files += await self._helper(work, "collecting the logs", self.context.limits.collect)
+        try:
+            dropped = await self._helper(work, "collecting the logs", self.context.limits.collect)
+        except SandboxError as error:
+            dropped = [f"/logs (not collected: {self.redact(str(error))})"]
+        self.result.dropped_files += dropped
 
     async def _collect_artifacts(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
         work = collect_artifacts(sandbox, self.paths, step.artifacts, step=step.name)

@@ -96,6 +96,22 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "respawner": {"solve": solve(HOPS), "test": GIVES_NOTHING},
     "killer": {"solve": solve("touch /app/hello.txt; kill -9 -1"), "test": GRADES_HELLO},
+    "killer-of-pid-1": {
+        "solve": solve("kill -TERM 1; kill -HUP 1; kill -INT 1; kill -9 1; sleep 0.2; touch /app/hello.txt"),
+        "test": GRADES_HELLO,
+    },
+    "many-processes": {
+        "solve": solve(f"touch /app/hello.txt; for i in $(seq 1200); do {MARK} & done; wait"),
+        "test": GRADES_HELLO,
+        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 2.0\n',
+    },
+    "strange-logs": {
+        "solve": solve(
+            "touch /app/hello.txt; cd /logs/agent; touch $'a\\nb' $'\\xff\\xfe' -- '-rf' ' '; mkdir $'\\x1b[31m'; "
+            "for i in $(seq 300); do mkdir d && cd -P d || break; done; exit 0"
+        ),
+        "test": GRADES_HELLO,
+    },
     "verifier-timeout": {"test": f"#!/bin/bash\n{MARK}\n", "toml": 'version = "1.0"\n[verifier]\ntimeout_sec = 1.0\n'},
     "agent-timeout": {
         "solve": solve(f"touch /app/hello.txt; {MARK}"),
@@ -297,6 +313,9 @@ EXPECTED: dict[str, tuple[str, float | None, str | None]] = {
     "survivor-against-a-verdict": FAILED,
     "respawner": MISSING,
     "killer": PASSED,
+    "killer-of-pid-1": PASSED,
+    "many-processes": PASSED,
+    "strange-logs": PASSED,
     "verifier-timeout": ("infra_error", None, "verifier_timeout"),
     "agent-timeout": PASSED,
     "agent-timeout-nothing": ("agent_failed", None, "agent_timeout"),

@@ -22,7 +22,6 @@ from controlplanes.e2b_envd import Envd
 from controlplanes.faults import Fault, Faults, wait
 
 KEY = "e2b_0123456789abcdef0123456789abcdef01234567"
-_PAGE = 50
 
 
 @dataclass
@@ -40,7 +39,11 @@ class Sandbox:
 
 
 class E2BPlane:
-    """`env` is what the SDK needs in its environment. `calls` are all requests, by method and path."""
+    """`env` is what the SDK needs in its environment.
+
+    `calls` are all requests, by method and path; `created` the bodies of those that made a sandbox, `limits` the
+    deadlines of commands, in milliseconds. `latency` is added to every call, in seconds.
+    """
 
     def __init__(self) -> None:
         self.faults = Faults()
@@ -48,11 +51,14 @@ class E2BPlane:
         self.sandboxes: dict[str, Sandbox] = {}
         self.templates: dict[str, Template] = {}
         self.created: list[dict[str, Any]] = []
+        self.limits: list[int] = []
         self.most_alive = 0
         self.latency = 0.0
+        self.page = 50
         self.url = ""
         self._uploads: dict[str, bytes] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
+        self._envds: list[Envd] = []
         self._answered: dict[str, dict[str, Any]] = {}
 
     @property
@@ -79,10 +85,18 @@ class E2BPlane:
         await asyncio.gather(*self._work, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
             await self.kill(sandbox_id)
+        for envd in self._envds:
+            await envd.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         call = f"{request.method} {request.path}"
         self.calls.append(call)
+        handler = asyncio.current_task()
+        assert handler is not None
+        self._work.add(handler)
+        handler.add_done_callback(self._work.discard)
+        if request.content_type == "application/json":
+            await request.read()  # now, since the client may be gone later
         if self.latency:
             await asyncio.sleep(self.latency)
         fault = self.faults.take(call)
@@ -110,6 +124,7 @@ class E2BPlane:
         envd = sandbox.envd
         match request.method, request.path:
             case "POST", "/process.Process/Start":
+                self.limits.append(int(request.headers.get("Connect-Timeout-Ms", 0)))
                 return await envd.start(request, fault)
             case "POST", "/process.Process/Connect":
                 return await envd.connect(request, fault)
@@ -167,6 +182,7 @@ class E2BPlane:
         network = body.get("allow_internet_access", True)
         box = await make_box(template, self._uploads, network=network)
         envd = Envd(box, user=template.user, workdir=template.workdir, env={**template.env, **body.get("envVars", {})})
+        self._envds.append(envd)
         sandbox = Sandbox(f"i{secrets.token_hex(10)}", template, body.get("metadata", {}), envd, network)
         self.sandboxes[sandbox.id] = sandbox
         self.most_alive = max(self.most_alive, len(self.sandboxes))
@@ -205,7 +221,7 @@ class E2BPlane:
         }
         found = [each for each in self.sandboxes.values() if wanted.items() <= each.metadata.items()]
         start = int(request.query.get("nextToken", 0))
-        size = int(request.query.get("limit", _PAGE))
+        size = int(request.query.get("limit", self.page))
         headers = {"X-Next-Token": str(start + size)} if start + size < len(found) else {}
         return web.json_response([_shown(each) for each in found[start : start + size]], headers=headers)
 

@@ -6,14 +6,18 @@ import asyncio
 import io
 import posixpath
 import secrets
+import shlex
 import tarfile
 import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from string import Template as Expansion
 from typing import Any
 
 from controlplanes.localbox import Box
+
+from backends.errors import SandboxError
 
 
 class StepFailed(Exception):
@@ -51,7 +55,7 @@ async def build(template: Template, uploads: dict[str, bytes]) -> None:
         box = await make_box(template, uploads, network=False)
         await box.stop()
         template.status = "ready"
-    except StepFailed as failure:
+    except (StepFailed, SandboxError, OSError) as failure:
         template.say(str(failure))
         template.reason = str(failure)
         template.status = "error"
@@ -59,10 +63,7 @@ async def build(template: Template, uploads: dict[str, bytes]) -> None:
 
 async def make_box(template: Template, uploads: dict[str, bytes], *, network: bool) -> Box:
     """A box as the template says. Raises StepFailed."""
-    workdirs = [step["args"][0] for step in template.steps if step["type"] == "WORKDIR"]
-    box = await Box.start(
-        directories=[path for path in workdirs if path.startswith("/") and path != "/"], network=network
-    )
+    box = await Box.start(network=network)
     try:
         await _carry_out(template, uploads, box)
     except BaseException:
@@ -80,7 +81,8 @@ async def _carry_out(template: Template, uploads: dict[str, bytes], box: Box) ->
             case "ENV":
                 env |= dict(zip(args[::2], args[1::2], strict=True))
             case "WORKDIR":
-                workdir = posixpath.join(workdir, args[0])
+                workdir = posixpath.join(workdir, Expansion(args[0]).safe_substitute(env))
+                await box.files.execute(f"mkdir -p {shlex.quote(workdir)}", timeout=10, cwd="/")
             case "USER":
                 user = args[0]
             case "COPY":

@@ -51,9 +51,15 @@ class Envd:
         self._env = env
         self._running: dict[int, Running] = {}
         self._pumps: set[asyncio.Task[None]] = set()
+        self._ending: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Die as a machine does that loses its power: connections break, nothing says goodbye."""
+        """Die as a machine does that loses its power: connections break, nothing says goodbye. Idempotent."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         for transport in self.transports:
             transport.abort()
         await self.box.stop()
