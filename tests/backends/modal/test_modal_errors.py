@@ -93,9 +93,7 @@ def test_every_row_decides_some_case() -> None:
     deciding = set()
     for operation, raised, _ in CASES:
         error = raised()
-        deciding.add(
-            next((n for n, row in enumerate(TABLE) if row.fits(error, _build_status(error), operation)), None)
-        )
+        deciding.add(next((n for n, row in enumerate(TABLE) if row.fits(error, _build_status(error), operation)), None))
     assert deciding == {None, *range(len(TABLE))}
 
 
