@@ -174,13 +174,22 @@ def glob_regex(pattern: str) -> str:
             out.append("[^/]*" if rest[0] == "*" else "[^/]")
             position += 1
         elif bracket and bracket[2]:
-            body = re.sub(r"([\\\[\]&~|^])", r"\\\1", bracket[2])
-            out.append(f"(?!/)[{'^' if bracket[1] else ''}{body}]")
+            out.append(_bracket_regex(bracket[2], negated=bool(bracket[1])))
             position += bracket.end()
         else:
             out.append(re.escape(rest[0]))
             position += 1
     return "(?s:" + "".join(out) + ")"
+
+
+def _bracket_regex(body: str, *, negated: bool) -> str:
+    """One bracket expression; a range that runs backwards holds nothing, as in a shell."""
+    escaped = re.sub(r"([\\\[\]&~|^])", r"\\\1", body).replace("--", r"-\-")
+    try:
+        re.compile(f"[{escaped}]")
+    except re.error:
+        return "[^/]" if negated else "(?!)"
+    return f"(?!/)[{'^' if negated else ''}{escaped}]"
 
 
 _STAT = "-exec stat -c '%f %s %n//' {} +"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from daytona import AsyncDaytona, DaytonaConfig
 
@@ -15,6 +16,9 @@ from backends.remote.failures import deadline
 CALL_TIMEOUT_SEC = 60.0
 """Deadline of a plain API call."""
 
+_CLOSE_SEC = 10.0
+_EVENTS = "AsyncEventDispatcher."
+MISSING = "the environment has no credentials for Daytona"
 CREDENTIALS = (
     "set DAYTONA_API_KEY (from https://app.daytona.io/dashboard/keys), or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
 )
@@ -45,7 +49,11 @@ class Client:
         """Close the pool. A later call opens a new one."""
         sdk, self._sdk = self._sdk, None
         if sdk is not None:
-            await sdk.close()  # type: ignore[no-untyped-call]
+            with suppress(SandboxError):
+                async with deadline(self._translate, "close", backend=NAME, timeout=_CLOSE_SEC):
+                    await _close_events(sdk)
+                    await sdk.close()  # type: ignore[no-untyped-call]
+            await _cancel_events()
 
     def _open(self) -> AsyncDaytona:
         if self._sdk is None:
@@ -54,7 +62,7 @@ class Client:
             token = os.environ.get("DAYTONA_JWT_TOKEN") or None
             organization = os.environ.get("DAYTONA_ORGANIZATION_ID") or None
             if key is None and (token is None or organization is None):
-                raise SandboxAuthError(f"daytona: no credentials; {CREDENTIALS}", backend=NAME, operation="connect")
+                raise SandboxAuthError(f"{MISSING}; {CREDENTIALS}", backend=NAME, operation="connect")
             self._secret = key or token
             self._sdk = AsyncDaytona(
                 DaytonaConfig(
@@ -70,3 +78,22 @@ class Client:
 
     def _translate(self, error: Exception, operation: str, sandbox_id: str | None) -> SandboxError:
         return translate(error, operation, sandbox_id, secret=self._secret)
+
+
+async def _close_events(sdk: AsyncDaytona) -> None:
+    """End the SDK's stream of events, which its own `close` leaves trying to connect where the service is gone."""
+    stream = getattr(getattr(sdk, "_event_dispatcher", None), "_sio", None)
+    if stream is not None:
+        await stream.shutdown()
+        session = stream.eio.http
+        if session is not None:
+            await session.close()
+
+
+async def _cancel_events() -> None:
+    """End the tasks that would disconnect an idle stream later, some of which the SDK forgets."""
+    named = ((task, getattr(task.get_coro(), "__qualname__", "")) for task in asyncio.all_tasks())
+    left = [task for task, name in named if name.startswith(_EVENTS)]
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

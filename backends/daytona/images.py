@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +19,11 @@ from backends.daytona.client import Client
 from backends.daytona.errors import NAME, build_failure, is_gone, status_of
 from backends.errors import SandboxBuildError, SandboxError, SandboxQuotaError, SandboxTimeout, SandboxUnsupported
 from backends.local.image import logical_lines
+from backends.remote.once import Once, folder_digest
 from backends.remote.retry import repeated
 from backends.spec import SandboxSpec
 
 _POLL_SEC = 1.0
-_CHUNK = 1 << 20
 _AS_ROOT = "USER root"
 _FAILED = ("error", "build_failed")
 _REMOTE = ("http://", "https://", "git@", "ssh://")
@@ -44,85 +43,69 @@ class Images:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._building: dict[str, asyncio.Task[None]] = {}
+        self._once: Once[None] = Once()
 
     async def ensure(self, spec: SandboxSpec) -> Source:
-        """The source of a sandbox, its snapshot being ready. Raises SandboxError by subclass.
+        """The source of a sandbox, its snapshot being ready within `build_timeout_sec`.
 
-        Where the organisation may have no more snapshots, the sandbox's own creation builds the Dockerfile.
+        Where the organisation may have no more snapshots, the sandbox's own creation builds the Dockerfile. Raises
+        SandboxBuildError, SandboxImageNotFound, SandboxUnsupported, SandboxTimeout, and what calls raise.
         """
         if spec.image is not None:
             return Source(None, Image.base(spec.image).dockerfile_commands([_AS_ROOT]), spec.user or "root")
         assert spec.build_dir is not None
-        user = spec.user or await asyncio.to_thread(_check, spec.build_dir / "Dockerfile")
+        own = await asyncio.to_thread(_check, spec.build_dir / "Dockerfile")
+        user = own if spec.user is None else spec.user
+        image = await asyncio.to_thread(_declare, spec.build_dir)
+        content = await asyncio.to_thread(folder_digest, spec.build_dir)
+        name = f"harness-{hashlib.sha256(f'1 {content} {resources(spec)}'.encode()).hexdigest()[:40]}"
         try:
-            image = await asyncio.to_thread(_declare, spec.build_dir)
-            digest = await asyncio.to_thread(_digest, spec.build_dir, resources(spec))
-        except OSError as error:
-            raise SandboxBuildError(f"{spec.build_dir}: cannot be read: {error}", backend=NAME) from error
-        name = f"harness-{digest[:40]}"
-        try:
-            await self._ready(name, image, spec)
+            async with asyncio.timeout(spec.build_timeout_sec) as limit:
+                await self._once.get(name, lambda: self._build(name, image, spec))
         except SandboxQuotaError:
             return Source(None, image, user)
-        return Source(name, None, user)
-
-    async def close(self) -> None:
-        """Stop waiting for builds. The service goes on with those it has begun."""
-        tasks = list(self._building.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _ready(self, name: str, image: Image, spec: SandboxSpec) -> None:
-        task = self._building.get(name)
-        if task is None:
-            task = self._building[name] = asyncio.create_task(self._build(name, image, spec))
-            task.add_done_callback(lambda done: self._ended(name, done))
-        try:
-            async with asyncio.timeout(spec.build_timeout_sec):
-                await asyncio.shield(task)
         except TimeoutError as error:
-            if isinstance(error, SandboxError):
+            if not limit.expired():
                 raise
             raise SandboxTimeout(
-                f"the image was not built within {spec.build_timeout_sec:g} s", backend=NAME, operation="build"
+                f"the snapshot of {spec.build_dir} was not ready after {spec.build_timeout_sec:g} s",
+                backend=NAME,
+                operation="build",
             ) from error
+        return Source(name, None, user)
 
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        # What is ready stays known; what failed is tried again by whoever asks next.
-        if task.cancelled() or task.exception() is not None:
-            self._building.pop(name, None)
+    async def lost(self, source: Source) -> bool:
+        """Whether a snapshot is no longer ready, as the service does to those long unused; it is then made anew."""
+        if source.snapshot is None or (await self._state(source.snapshot))[0] == "active":
+            return False
+        self._once.forget(source.snapshot)
+        return True
 
     async def _build(self, name: str, image: Image, spec: SandboxSpec) -> None:
-        async with asyncio.timeout(spec.build_timeout_sec):
+        state, reason = await self._state(name)
+        if state in _FAILED:
+            await self._forget(name)
+            state = None
+        if state is None:
+            await self._create(name, image, spec)
             state, reason = await self._state(name)
+        elif state == "inactive":
+            async with self._client.call("build") as sdk:
+                await sdk.snapshot.activate(name)
+        while state != "active":
             if state in _FAILED:
-                await self._forget(name)
-                state = None
-            if state is None:
-                await self._create(name, image, spec)
-                state, reason = await self._state(name)
-            elif state == "inactive":
-                async with self._client.call("build") as sdk:
-                    await sdk.snapshot.activate(name)
-            while state != "active":
-                if state in _FAILED:
-                    raise build_failure(reason)
-                await asyncio.sleep(_POLL_SEC)
-                state, reason = await self._state(name)
+                raise build_failure(reason)
+            await asyncio.sleep(_POLL_SEC)
+            state, reason = await self._state(name)
 
     async def _create(self, name: str, image: Image, spec: SandboxSpec) -> None:
         """Ask for the snapshot and wait for it. One that another process asks for meanwhile is as good."""
         try:
             async with self._client.call("build", timeout=spec.build_timeout_sec) as sdk:
-                try:
-                    await sdk.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=resources(spec)))
-                except DaytonaError as error:
-                    if status_of(error) is not None or (await sdk.snapshot.get(name)).state.value not in _FAILED:
-                        raise
+                await sdk.snapshot.create(CreateSnapshotParams(name=name, image=image, resources=resources(spec)))
         except SandboxError as error:
-            if status_of(error) != 409 or isinstance(error, SandboxQuotaError):
+            taken = status_of(error) == 409 and not isinstance(error, SandboxQuotaError)
+            if not taken and (status_of(error) is not None or (await self._state(name))[0] not in _FAILED):
                 raise
 
     async def _state(self, name: str) -> tuple[str | None, str | None]:
@@ -193,20 +176,3 @@ def _check(dockerfile: Path) -> str:
 
 def _unsupported(dockerfile: Path, number: int, what: str) -> SandboxUnsupported:
     return SandboxUnsupported(f"{dockerfile}:{number}: {NAME} does not take {what}", backend=NAME, operation="build")
-
-
-def _digest(folder: Path, limits: Resources) -> str:
-    """Of names, kinds, modes, link targets and contents, and of the resources; times and owners do not count."""
-    digest = hashlib.sha256(f"daytona-snapshot-1\0{limits}\0".encode())
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        name = path.relative_to(folder).as_posix()
-        digest.update(f"{name}\0{status.st_mode:o}\0".encode("utf-8", "surrogateescape"))
-        if stat.S_ISLNK(status.st_mode):
-            digest.update(str(path.readlink()).encode("utf-8", "surrogateescape"))
-        elif stat.S_ISREG(status.st_mode):
-            digest.update(f"{status.st_size}\0".encode())
-            with path.open("rb") as file:
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
-    return digest.hexdigest()

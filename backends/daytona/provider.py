@@ -16,10 +16,17 @@ from daytona import (
 )
 
 from backends.daytona.channel import DaytonaChannel, delete, minutes, state
-from backends.daytona.client import CREDENTIALS, Client
+from backends.daytona.client import CREDENTIALS, MISSING, Client
 from backends.daytona.errors import NAME, build_failure, is_gone
 from backends.daytona.images import Images, Source, resources
-from backends.errors import SandboxAuthError, SandboxError, SandboxStartError, SandboxTimeout, SandboxUnavailable
+from backends.errors import (
+    SandboxAuthError,
+    SandboxError,
+    SandboxStartError,
+    SandboxTimeout,
+    SandboxUnavailable,
+    SandboxUnsupported,
+)
 from backends.lifecycle import OWNER, finish
 from backends.protocol import Capabilities, Readiness
 from backends.remote.launch import ATTEMPT, Launcher
@@ -57,14 +64,14 @@ class DaytonaProvider:
     """
 
     name = NAME
-    capabilities = CAPABILITIES
 
     def __init__(self, *, max_sandboxes: int = MAX_SANDBOXES) -> None:
+        self.capabilities = dataclasses.replace(CAPABILITIES, max_sandboxes=max_sandboxes)
         self._client = Client()
         self._images = Images(self._client)
         self._launcher = Launcher(
             backend=NAME,
-            capabilities=CAPABILITIES,
+            capabilities=self.capabilities,
             admin="root",
             longest=LEASE_SEC,
             slots=Slots(max_sandboxes),
@@ -80,7 +87,8 @@ class DaytonaProvider:
                 async for _ in sdk.list(ListSandboxesQuery(limit=1)):
                     break
         except SandboxAuthError as error:
-            return Readiness(works=False, isolation=CAPABILITIES.isolation, detail=str(error), fix=CREDENTIALS)
+            detail = MISSING if error.operation == "connect" else str(error)
+            return Readiness(works=False, isolation=CAPABILITIES.isolation, detail=detail, fix=CREDENTIALS)
         except SandboxError as error:
             return Readiness(
                 works=False,
@@ -93,15 +101,12 @@ class DaytonaProvider:
     async def start(self, spec: SandboxSpec) -> RemoteSandbox:
         """See SandboxProvider."""
         source = await self._images.ensure(spec)
-        if source.image is not None:
-            # Its creation builds or pulls the image, and may take as long as both.
-            total = spec.start_timeout_sec + spec.build_timeout_sec
-            spec = dataclasses.replace(spec, start_timeout_sec=total)
-
-        async def create(labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
-            return await self._create(spec, source, labels, ttl)
-
-        return await self._launcher.start(spec, create, workdir=spec.workdir, user=source.user, env=spec.env)
+        try:
+            return await self._start(spec, source)
+        except (SandboxUnsupported, SandboxStartError):
+            if not await self._images.lost(source):
+                raise
+            return await self._start(spec, await self._images.ensure(spec))
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         """See SandboxProvider."""
@@ -125,10 +130,20 @@ class DaytonaProvider:
     async def close(self) -> None:
         """See SandboxProvider."""
         try:
-            await self._images.close()
             await self._launcher.close()
         finally:
             await self._client.close()
+
+    async def _start(self, spec: SandboxSpec, source: Source) -> RemoteSandbox:
+        if source.image is not None:
+            # Its creation builds or pulls the image, and may take as long as both.
+            total = spec.start_timeout_sec + spec.build_timeout_sec
+            spec = dataclasses.replace(spec, start_timeout_sec=total)
+
+        async def create(labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
+            return await self._create(spec, source, labels, ttl)
+
+        return await self._launcher.start(spec, create, workdir=spec.workdir, user=source.user, env=spec.env)
 
     async def _create(self, spec: SandboxSpec, source: Source, labels: Mapping[str, str], ttl: float) -> DaytonaChannel:
         limit = spec.start_timeout_sec
@@ -142,16 +157,19 @@ class DaytonaProvider:
             if isinstance(left, DaytonaTimeoutError) and left.sandbox_id is not None:
                 await finish(self.remove(left.sandbox_id), timeout=_CLEANUP_SEC)
             elif isinstance(error, SandboxStartError):
-                await self._explain(labels)
+                await self._explain(labels, error)
             raise
 
-    async def _explain(self, labels: Mapping[str, str]) -> None:
-        """Raise what a sandbox that could not start says of itself, if it says that its image is at fault."""
+    async def _explain(self, labels: Mapping[str, str], error: SandboxStartError) -> None:
+        """Raise what a sandbox that could not start says of itself. The SDK drops its reason."""
         with suppress(SandboxUnavailable, SandboxTimeout):
             for sandbox in await find(self._client, {ATTEMPT: labels[ATTEMPT]}):
                 if state(sandbox) == "build_failed":
                     await finish(delete(self._client, sandbox), timeout=_CLEANUP_SEC)
-                    raise build_failure(sandbox.error_reason, sandbox_id=sandbox.id)
+                    raise build_failure(sandbox.error_reason, sandbox_id=sandbox.id) from error
+                if sandbox.error_reason:
+                    text = f"{NAME} create: the sandbox ended in the state {state(sandbox)}: {sandbox.error_reason}"
+                    raise SandboxStartError(text, backend=NAME, operation="create", sandbox_id=sandbox.id) from error
 
 
 async def find(client: Client, labels: Mapping[str, str] | None) -> list[AsyncSandbox]:

@@ -121,14 +121,17 @@ class Engine:
                 workdir="/",
             )
         feeder: asyncio.Task[None] | None = None
+        attached = run.start(detach=False)
         try:
-            async with run.start(detach=False) as stream:
+            async with attached as stream:
                 if source is not None or request.stdin:
                     feeder = asyncio.create_task(_feed(stream, request.stdin if source is None else source))
                 return await _collect(stream, request.limit, container_id), run
         except (aiodocker.DockerError, aiohttp.ClientError, OSError) as error:
             raise self._translated(error, "execute", container_id) from error
         finally:
+            with suppress(AssertionError):  # entering may have been cancelled after the connection was made
+                await attached.close()
             if feeder is not None:
                 feeder.cancel()
                 await asyncio.gather(feeder, return_exceptions=True)

@@ -276,10 +276,13 @@ class DockerSandbox:
             self._engine.call("download", timeout=TRANSFER_TIMEOUT_SEC, sandbox_id=self.id) as client,
             client._query(f"containers/{self.id}/archive", params={"path": path}) as response,
         ):
-            async for chunk in response.content.iter_chunked(1 << 18):
-                file.write(chunk)
-                if file.tell() > max_bytes + _ARCHIVE_SLACK:
-                    break
+            try:
+                async for chunk in response.content.iter_chunked(1 << 18):
+                    file.write(chunk)
+                    if file.tell() > max_bytes + _ARCHIVE_SLACK:
+                        break
+            finally:
+                response.close()  # the client leaves that to us, and what is unread is not wanted
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -194,9 +194,10 @@ def destroy(home: Home) -> None:
                 os.close(pidfd)
     if home.made or home.pid is None:
         kill_tagged(home.first_tag, home.end_tag)
+    # The state goes last, with the folder: whoever is killed before that leaves what can be found and ended again.
+    for path in (home.root, home.folder / "src", *map(Path, home.made)):
+        remove_tree(path)
     remove_tree(home.folder)
-    for path in home.made:
-        remove_tree(Path(path))
 
 
 def remove_tree(folder: Path) -> None:

@@ -34,16 +34,28 @@ def line(request: Request, token: str, *, stdin_path: str | None = None) -> tupl
         command = f'printf %s "$HX_STDIN" | base64 -d | {{ unset HX_STDIN; {command}; }}'
     else:
         command = f"{command} </dev/null"
-    return f"echo {token}; {{ {command}; echo {token} $?; {after}}} 2>/dev/null | base64", env
+    # All of it is written in one go, at the end: who is cut off before that, and comes back, has missed nothing.
+    packed = f"{{ {command}; echo {token} $?; {after}}} 2>/dev/null | base64"
+    return f"x=$({packed}); printf '%s\\n' {token} \"$x\"", env
+
+
+def reply_size(request: Request) -> int:
+    """How many characters the longest reply has that the request allows, and what stands around it."""
+    return request.limit * 3 // 2 + (1 << 16)
+
+
+def too_much() -> SandboxError:
+    """The error for a reply beyond that."""
+    return SandboxError("the sandbox sent more than the command may return", operation="execute")
 
 
 def decode(text: str, request: Request, token: str) -> Reply:
     """What the request wrote. Raises SandboxError if it is more than the request allows."""
+    if len(text) > reply_size(request):
+        raise too_much()
     _, mark, body = text.partition(token + "\n")
     if not mark:
         return Reply(text[-4096:].encode("utf-8", "replace"))
-    if len(body) > request.limit * 3 // 2 + 4096:
-        raise SandboxError("the sandbox sent more than the command may return", operation="execute")
     letters = "".join(body.split())
     try:
         data = base64.b64decode(letters[: len(letters) // 4 * 4])

@@ -6,7 +6,6 @@ All names and messages come from tasks and agents: they are escaped, and control
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass
 from typing import Protocol, TextIO
@@ -64,30 +63,37 @@ class Display(Protocol):
         """Nothing more comes."""
 
 
-def make_display(*, as_json: bool, plain_lines: bool, console: Console) -> Display:
-    """JSON lines if asked for, the live panel on a terminal, else plain lines."""
-    if as_json:
-        return JsonDisplay(sys.stdout)
+def make_display(console: Console, *, plain_lines: bool) -> Display:
+    """The live panel on a terminal, else plain lines."""
     if plain_lines or not console.is_terminal:
         return PlainDisplay(console)
     return LiveDisplay(console)
 
 
 class JsonDisplay:
-    """One JSON object per finished execution on standard output."""
+    """One JSON object per finished execution on `out`; what is said to the operator goes to `console`."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, console: Console) -> None:
         self._out = out
+        self._console = console
 
     def start(self, job: RunningJob) -> None:
-        self._write({"event": "start", "job": str(job.paths.root), "total": job.summary.n_total, "owed": job.n_owed})
+        self._write(
+            {
+                "event": "start",
+                "job": str(job.paths.root),
+                "total": job.summary.n_total,
+                "owed": job.n_owed,
+                "sandboxes": job.sandboxes,
+            }
+        )
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished):
             self._write({"event": "trial", **_essence(event.result)})
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201 – standard output is for JSON
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         pass
@@ -122,6 +128,8 @@ class PlainDisplay:
     def start(self, job: RunningJob) -> None:
         self._job = job
         self.say(f"{job.n_owed} of {job.summary.n_total} attempts to run; record: {plain(str(job.paths.root))}")
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished) and self._job is not None:
@@ -173,6 +181,8 @@ class LiveDisplay:
 
     def start(self, job: RunningJob) -> None:
         self._job = job
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
         self._live.start()
 
     def event(self, event: Event) -> None:

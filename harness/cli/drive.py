@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
+from typing import TextIO, cast
 
 from rich.console import Console
 
-from harness.cli.display import make_display
+from harness.cli.display import Display, JsonDisplay, make_display
 from harness.cli.finish import INTERRUPTED, Interrupts, exit_code, report
+from harness.cli.output import SteadyStream
 from harness.job.runner import JobOutcome, OnStart, RunningJob
 from harness.job.scheduler import Stopping
 from harness.trial.events import Emit
@@ -20,14 +23,15 @@ Start = Callable[[Emit, OnStart], Awaitable[JobOutcome]]
 
 def drive(start: Start, *, as_json: bool, plain_lines: bool, max_infra: float, fail_under: float | None) -> int:
     """Run a job to its end and return the exit code."""
-    console = Console(stderr=as_json)
-    outcome = asyncio.run(_watch(start, console, as_json, plain_lines))
-    report(outcome, console, as_json=as_json)
+    out = cast(TextIO, SteadyStream(sys.stdout))
+    console = Console(file=cast(TextIO, SteadyStream(sys.stderr)) if as_json else out)
+    display = JsonDisplay(out, console) if as_json else make_display(console, plain_lines=plain_lines)
+    outcome = asyncio.run(_watch(start, display))
+    report(outcome, console, json_to=out if as_json else None)
     return exit_code(outcome, max_infra=max_infra, fail_under=fail_under)
 
 
-async def _watch(start: Start, console: Console, as_json: bool, plain_lines: bool) -> JobOutcome:
-    display = make_display(as_json=as_json, plain_lines=plain_lines, console=console)
+async def _watch(start: Start, display: Display) -> JobOutcome:
     loop = asyncio.get_running_loop()
     interrupts = Interrupts()
     running: list[RunningJob] = []
@@ -56,12 +60,16 @@ async def _watch(start: Start, console: Console, as_json: bool, plain_lines: boo
         display.start(job)
 
     loop.add_signal_handler(signal.SIGINT, interrupted)
-    loop.add_signal_handler(signal.SIGTERM, terminated)
+    ends = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup asks to outlive the terminal
+        ends.append(signal.SIGHUP)
+    for number in ends:
+        loop.add_signal_handler(number, terminated)
     try:
         return await start(display.event, started)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
         display.close()
-        loop.remove_signal_handler(signal.SIGINT)
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number in (signal.SIGINT, *ends):
+            loop.remove_signal_handler(number)

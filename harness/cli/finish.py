@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
+from typing import TextIO
 
 from rich.console import Console
 
@@ -17,12 +17,12 @@ from harness.job.scheduler import Stopping
 OK, BELOW, INFRA, INTERRUPTED = 0, 1, 3, 130
 
 
-def report(outcome: JobOutcome, console: Console, *, as_json: bool) -> None:
-    """Print what the job came to."""
-    if as_json:
+def report(outcome: JobOutcome, console: Console, *, json_to: TextIO | None) -> None:
+    """Print what the job came to: as one JSON line to `json_to`, else as a table."""
+    if json_to is not None:
         document = {"event": "end", "job": str(outcome.paths.root), **summary_document(outcome.summary)}
-        sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
-        sys.stdout.flush()
+        json_to.write(json.dumps(document, allow_nan=False) + "\n")
+        json_to.flush()
         return
     summary = outcome.summary
     counts = summary.counts
@@ -43,7 +43,10 @@ def _accounts(outcome: JobOutcome) -> str:
     """The counts, which add up, and what the job took."""
     summary = outcome.summary
     counts = {name: count for name, count in summary.counts.items() if count}
-    parts = [f"{summary.n_total} attempts: " + ", ".join(f"{count} {name}" for name, count in counts.items())]
+    parts = [
+        f"{summary.n_total} attempt{'' if summary.n_total == 1 else 's'}: "
+        + ", ".join(f"{count} {name}" for name, count in counts.items())
+    ]
     if summary.n_retries:
         parts.append(f"{summary.n_retries} repeated after infrastructure failures")
     rate = summary.rate()

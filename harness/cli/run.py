@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.job.config import JobConfig
 
 _WHAT, _HOW, _LIMITS, _OUTPUT = "What to run", "How", "Limits", "Output"
 
@@ -22,10 +25,12 @@ def run(
         str | None, typer.Option("--suite", help="A bundled suite by name, e.g. hello.", rich_help_panel=_WHAT)
     ] = None,
     include: Annotated[
-        list[str] | None, typer.Option("--include", help="Only tasks whose name fits this glob.", rich_help_panel=_WHAT)
+        list[str] | None,
+        typer.Option("--include", metavar="GLOB", help="Only tasks whose name fits this glob.", rich_help_panel=_WHAT),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option("--exclude", help="No task whose name fits this glob.", rich_help_panel=_WHAT)
+        list[str] | None,
+        typer.Option("--exclude", metavar="GLOB", help="No task whose name fits this glob.", rich_help_panel=_WHAT),
     ] = None,
     n_tasks: Annotated[
         int | None, typer.Option("--n-tasks", min=1, help="At most so many.", rich_help_panel=_WHAT)
@@ -38,7 +43,7 @@ def run(
         typer.Option(
             "--agent",
             "-a",
-            help="A built-in, an [agents.NAME] of harness.toml, or module:Class.",
+            help="A built-in, a table \\[agents.NAME] of harness.toml, or module:Class.",
             rich_help_panel=_WHAT,
         ),
     ] = "oracle",
@@ -63,6 +68,12 @@ def run(
     concurrent: Annotated[
         int, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.", rich_help_panel=_HOW)
     ] = 4,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sandboxes", min=1, help="Live sandboxes of a cloud at a time: your plan's.", rich_help_panel=_HOW
+        ),
+    ] = None,
     retries: Annotated[
         int,
         typer.Option("--max-retries", min=0, help="Repetitions of what infrastructure failed.", rich_help_panel=_HOW),
@@ -121,14 +132,15 @@ def run(
     Exit codes: 0 the job ran, 1 the success rate is below --fail-under, 2 the request cannot be, 3 more infrastructure
     errors than --max-infra or nothing scored, 130 interrupted. Ctrl-C finishes what runs; a second one stops it.
     """
+    from harness.agents.config_file import find_config
     from harness.cli.drive import drive
-    from harness.job.config import JobConfig
     from harness.job.runner import run_job
     from harness.store.layout import JobPaths
 
     if (dataset is None) == (suite is None):
         raise UsageError("name what to run: a dataset, or --suite NAME")
-    job = JobConfig(
+    found = config or find_config(Path.cwd())
+    job = _checked(
         dataset=suite or dataset or "",
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
@@ -138,10 +150,11 @@ def run(
         agent=agent,
         model=model,
         options=_options(option or []),
-        config_file=str(config.resolve()) if config else None,
+        config_file=str(found.resolve()) if found else None,
         backend=backend,
         n_attempts=attempts,
         n_concurrent=concurrent,
+        max_sandboxes=max_sandboxes,
         max_retries=retries,
         agent_timeout=agent_timeout,
         timeout_multiplier=timeout_multiplier,
@@ -158,6 +171,19 @@ def run(
     )
 
 
+def _checked(**fields: Any) -> JobConfig:
+    from pydantic import ValidationError
+
+    from harness.job.config import JobConfig
+
+    try:
+        return JobConfig(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
+        raise UsageError(f"{name}: {first['msg']}, not {first['input']!r}") from None
+
+
 def _job_name(name: str | None) -> str:
     if name is None:
         return datetime.now().strftime("%Y-%m-%d__%H-%M-%S-%f")[:-3]
@@ -170,11 +196,17 @@ def _options(pairs: list[str]) -> dict[str, Any]:
     """`key=value` pairs; a value that is TOML (a number, true, a list) is taken as such, anything else as text."""
     import tomllib
 
+    from harness.redaction import is_secret_name
+
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"--option {pair!r} is not key=value")
+        if is_secret_name(key):
+            raise UsageError(
+                f"--option {key} looks like a secret, and options are recorded: name its variable, api_key_env=..."
+            )
         try:
             options[key] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:

@@ -46,6 +46,12 @@ def flush(path: Path) -> None:
         os.close(fd)
 
 
+def remove_drafts(folder: Path) -> None:
+    """Remove what `write_atomic` left in `folder` when its process was killed. Nobody else may be writing there."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
 def to_json(value: Any) -> str:
     """Strict JSON, indented. Raises ValueError for NaN and infinities: the caller decides what they mean."""
     json.dumps(value, allow_nan=False)

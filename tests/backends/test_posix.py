@@ -104,10 +104,10 @@ async def test_a_file_operation_that_hangs_is_infrastructure() -> None:
 
 
 async def test_grep_skips_binaries_and_numbers_lines(execute: Shell, tmp_path: Path) -> None:
-    (tmp_path / "a:7:b.txt").write_text("one\nTODO: two\n")
-    (tmp_path / "c.py").write_text("TODO\n" * 5)
-    (tmp_path / "long").write_text("TODO" + "x" * 10_000 + "\n")
-    found = await posix.grep(execute, "TODO", str(tmp_path))
+    (tmp_path / "a:7:b.txt").write_text("one\nNEEDLE: two\n")
+    (tmp_path / "c.py").write_text("NEEDLE\n" * 5)
+    (tmp_path / "long").write_text("NEEDLE" + "x" * 10_000 + "\n")
+    found = await posix.grep(execute, "NEEDLE", str(tmp_path))
     assert [(Path(match.path).name, match.line) for match in found] == [
         ("a:7:b.txt", 2), *(("c.py", n) for n in range(1, 6)), ("long", 1)
     ]  # fmt: skip

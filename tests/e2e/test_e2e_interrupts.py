@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import time
@@ -16,10 +17,10 @@ from typing import Any
 
 import pytest
 from builders import make_task
-from command_line import harness, processes_with, records, sandboxes_left, scraps, start
+from command_line import command, environment, harness, processes_with, records, sandboxes_left, scraps, start
 
 LOCAL = "local"
-DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])
 NO_NETWORK = 'version = "1.0"\n[environment]\nnetwork_mode = "no-network"\n'
 
 
@@ -77,7 +78,7 @@ def test_the_first_ctrl_c_finishes_what_runs_and_resume_does_the_rest(backend: s
 
 
 @pytest.mark.case("D3")
-@pytest.mark.parametrize("how", ["two Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("how", ["two Ctrl-C", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("backend", [LOCAL, DOCKER])
 def test_what_is_stopped_is_cancelled_and_owed_and_leaves_nothing(backend: str, how: str, tmp_path: Path) -> None:
     nap = f"300.{os.getpid():07d}"
@@ -87,8 +88,8 @@ def test_what_is_stopped_is_cancelled_and_owed_and_leaves_nothing(backend: str, 
     argv = ("run", tasks, "-b", backend, "-n", "2", "--jobs-dir", tmp_path / "jobs", "--name", "job")
     with running(*argv, log=log, env={"E2E_NAP": nap}) as process:
         wait_until(lambda: len(processes_with(f"sleep {nap}")) >= 4, "two agents act")
-        if how == "SIGTERM":
-            process.terminate()
+        if how.startswith("SIG"):
+            process.send_signal(signal.Signals[how])
         else:
             process.send_signal(signal.SIGINT)
             wait_until(lambda: "finishing what runs" in log.read_text(), "the first is answered")
@@ -96,12 +97,36 @@ def test_what_is_stopped_is_cancelled_and_owed_and_leaves_nothing(backend: str, 
         assert process.wait(40) == 130
     assert "Traceback" not in log.read_text()
     assert outcomes(job) == {"cancelled": 2}
+    assert "3 attempts: 2 cancelled, 1 pending" in log.read_text()
     assert all(record["reward"] is None and not record["reward_valid"] for record in records(job).values())
     nothing_is_left(job, backend, f"sleep {nap}")
     resumed = harness("resume", job, env={"E2E_NAP": "0.01"})
     assert resumed.code == 0, resumed.err
     assert outcomes(job) == {"cancelled": 2, "scored": 3}
     assert sorted(records(job)) == ["t0__1", "t0__1r1", "t1__1", "t1__1r1", "t2__1"]
+
+
+def test_a_job_that_runs_is_not_resumed_by_a_second_process(tmp_path: Path) -> None:
+    mark = f"sleep 30.{os.getpid():07d}"
+    tasks, job, log = make_tasks(tmp_path, 1, mark), tmp_path / "jobs" / "job", tmp_path / "log"
+    with running("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job", log=log) as process:
+        wait_until(lambda: processes_with(mark) != [], "the agent acts")
+        refused = harness("resume", job)
+        assert (refused.code, refused.err) == (2, f"error: {job} is being run by another process\n")
+        assert processes_with(mark) != [], "and its sandbox is not taken for an orphan"
+        process.terminate()
+        assert process.wait(40) == 130
+
+
+def test_what_a_killed_write_left_behind_is_swept_by_the_next_start(tmp_path: Path) -> None:
+    tasks, job = make_tasks(tmp_path, 2, "true"), tmp_path / "jobs" / "job"
+    assert harness("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job").code == 0
+    (job / "t0__1" / "result.json").rename(job / "t0__1" / ".result.json.123.tmp")
+    (job / ".result.json.123.tmp").write_text("{")
+    (job / ".scratch" / "0" / "half a download").mkdir(parents=True)
+    assert harness("resume", job).code == 0
+    assert scraps(job) == []
+    assert sorted(records(job)) == ["t0__1r1", "t1__1"]
 
 
 def planned(n_tasks: int, n_attempts: int) -> Counter[tuple[str, int]]:
@@ -174,3 +199,28 @@ def test_killed_twenty_times_a_docker_job_ends_with_every_attempt_once(tmp_path:
     found = kill_until_done(tmp_path, "docker", kills=20, seed=20, alive=(0.4, 6.5), work=mark)
     assert found["killed"] == 20
     check_killed(found, "docker", mark)
+
+
+@pytest.mark.parametrize("options", [["--plain"], ["--json"]])
+def test_a_reader_that_leaves_costs_the_output_and_nothing_else(options: list[str], tmp_path: Path) -> None:
+    tasks, job = make_tasks(tmp_path, 3, "true"), tmp_path / "jobs" / "job"
+    argv = command("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job", *options)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+    assert outcomes(job) == {"scored": 3}
+    nothing_is_left(job, LOCAL, "no such command")
+
+
+@pytest.mark.parametrize("where", ["/dev/full", None], ids=["a full disk", "closed"])
+def test_output_that_goes_nowhere_does_not_stop_a_job(where: str | None, tmp_path: Path) -> None:
+    tasks, job = make_tasks(tmp_path, 2, "true"), tmp_path / "jobs" / "job"
+    line = shlex.join(command("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job"))
+    redirected = f"{line} > {where}" if where else f"{line} >&-"
+    done = subprocess.run(["sh", "-c", redirected], env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert outcomes(job) == {"scored": 2}

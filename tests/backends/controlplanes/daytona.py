@@ -16,13 +16,14 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import socketio
 from aiohttp import MultipartWriter, web
+from controlplanes.faults import Fault, Faults, wait
 from controlplanes.localbox import Box
 
 from backends.errors import SandboxError
@@ -33,25 +34,6 @@ ORGANIZATION = "org-1"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 State = dict[str, Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class Fault:
-    """What goes wrong with calls of one name: a delay, then a hang, a reset, or an answer that is not the usual one.
-
-    `late` carries the call out before it fails, as when the answer is lost on its way. `times` is how often.
-    """
-
-    status: int | None = None
-    message: str = "injected"
-    code: str | None = None
-    body: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    delay: float = 0.0
-    hang: bool = False
-    reset: bool = False
-    late: bool = False
-    times: int = 1 << 30
 
 
 class Refused(Exception):
@@ -73,20 +55,20 @@ class _Sandbox:
 
 
 class DaytonaPlane:
-    """The service. `faults` maps a call's name to what is wrong with it; `calls` counts them.
+    """The service. `faults` are what goes wrong with calls, by their name in `_ROUTES`; `calls` counts those.
 
     `minute` is how long the service's minute lasts, `start_seconds` and `build_seconds` how long things take;
     `start_failure` is (state, reason) that new sandboxes end in, `build_failure` a reason that builds fail with.
     """
 
-    def __init__(self, *, minute: float = 60.0, latency: float = 0.0) -> None:
+    def __init__(self, *, minute: float = 2.0, latency: float = 0.0) -> None:
         self.minute = minute
         self.latency = latency
         self.start_seconds = 0.0
         self.build_seconds = 0.0
         self.start_failure: tuple[str, str] | None = None
         self.build_failure: str | None = None
-        self.faults: dict[str, Fault] = {}
+        self.faults = Faults()
         self.calls: Counter[str] = Counter()
         self.created: list[State] = []
         self.sandboxes: dict[str, _Sandbox] = {}
@@ -99,8 +81,10 @@ class DaytonaPlane:
         self._plans: dict[str, ImagePlan] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="daytona-plane-")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._events = socketio.AsyncServer(async_mode="aiohttp")
-        self._released = asyncio.Event()
+        self._endings: set[asyncio.Task[Any]] = set()
+        self._events = socketio.AsyncServer(
+            async_mode="aiohttp", ping_interval=0.5
+        )  # its task outlives a client so long
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -116,8 +100,7 @@ class DaytonaPlane:
         self.url = f"http://{host}:{port}"
 
     async def close(self) -> None:
-        self._released.set()
-        for task in list(self._tasks):
+        for task in list(self._tasks - self._endings):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
@@ -128,7 +111,7 @@ class DaytonaPlane:
         self._folder.cleanup()
 
     @property
-    def environment(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """What the SDK needs to find this server and nothing else."""
         return {"DAYTONA_API_URL": f"{self.url}/api", "DAYTONA_API_KEY": API_KEY, "DAYTONA_TARGET": "us"}
 
@@ -161,36 +144,33 @@ class DaytonaPlane:
         if not name.startswith("object_") and request.headers.get("Authorization") != f"Bearer {API_KEY}":
             return _refusal(401, "Invalid credentials")
         await asyncio.sleep(self.latency)
-        fault = self.faults.get(name)
-        if fault is not None and fault.times > 0:
-            fault.times -= 1
-            broken = await self._break(fault, request, handler)
-            if broken is not None:
-                return broken
+        fault = self.faults.take(name)
         try:
-            return await handler(request)
+            await self._spawn(wait(fault))
+            broken = None if fault is None else await self._break(fault, request, handler)
+            return await handler(request) if broken is None else broken
         except Refused as refusal:
             return _refusal(refusal.status, str(refusal), refusal.code)
 
     async def _break(self, fault: Fault, request: web.Request, handler: Handler) -> web.StreamResponse | None:
-        await asyncio.sleep(fault.delay)
-        if fault.late:
+        if fault.work:
             await handler(request)
-        if fault.hang:
-            await self._released.wait()
+        if fault.kill:
+            self._expire(request.match_info["id"])
         if fault.reset:
+            _abort(request)
+            return web.Response()
+        if fault.cut:
             response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "5000"})
             await response.prepare(request)
             await response.write(b'{"exitCode": 0, "result": "aGFsZiBhIH')
-            assert request.transport is not None
-            request.transport.abort()
+            _abort(request)
             return response
         if fault.body is not None:
-            return web.Response(
-                status=fault.status or 200, text=fault.body, content_type="application/json", headers=fault.headers
-            )
+            headers = {"Content-Type": "application/json", **fault.headers}
+            return web.Response(status=fault.status or 200, body=fault.body, headers=headers)
         if fault.status is not None:
-            return _refusal(fault.status, fault.message, fault.code, fault.headers)
+            return _refusal(fault.status, "injected", None, fault.headers)
         return None
 
     # The API
@@ -280,7 +260,12 @@ class DaytonaPlane:
         if minutes:
             end = self.minute * minutes
             loop = asyncio.get_running_loop()
-            sandbox.end = loop.call_later(end, lambda: self._spawn(self.die(sandbox.dto["id"])))
+            sandbox.end = loop.call_later(end, lambda: self._expire(sandbox.dto["id"]))
+
+    def _expire(self, sandbox_id: str) -> None:
+        task = self._spawn(self.die(sandbox_id))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
 
     # Snapshots and their contexts
 
@@ -310,7 +295,9 @@ class DaytonaPlane:
         }
         self.snapshots[dto["id"]] = dto
         self._plans[dto["name"]] = plan
-        self._spawn(self._build(dto))
+        building = self._spawn(self._build(dto))
+        if not self.build_seconds:
+            await asyncio.shield(building)
         return web.json_response(dto)
 
     async def _build(self, dto: State) -> None:
@@ -482,6 +469,11 @@ async def daytona_plane(**options: Any) -> AsyncIterator[DaytonaPlane]:
         yield plane
     finally:
         await plane.close()
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
 
 
 def _now() -> str:
