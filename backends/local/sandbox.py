@@ -31,9 +31,19 @@ _DEFAULT_FILE_MB = 10 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAR_TROUBLE = re.compile(rb"^tar: (.*): (?:Cannot|File removed|socket ignored)", re.MULTILINE)
 _KILL_ALL = b"""kill -9 -1
+living() {
+  count=0
+  for f in /proc/[0-9]*/stat; do
+    read -r line 2>/dev/null <"$f" || continue
+    case ${line##*) } in [ZX]*) ;; *) count=$((count + 1)) ;; esac
+  done
+  [ $count -gt 3 ]
+}
 n=0
-while set -- /proc/[0-9]*; [ $# -gt 3 ] && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
+while living && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
 """
+"""Kills all, and waits until none but the first process, its reader and this shell lives. The dead may wait to be reaped: whoever
+entered the namespace for a command that had stopped itself is stopped as well, and reaps only when woken."""
 
 
 class LocalSandbox:
