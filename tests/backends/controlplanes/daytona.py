@@ -276,9 +276,9 @@ class DaytonaPlane:
 
     async def _create_snapshot(self, request: web.Request) -> web.StreamResponse:
         body: State = await request.json()
+        plan = await self._plan(body["buildInfo"])
         if any(each["name"] == body["name"] for each in self.snapshots.values()):
             raise Refused(409, f'Snapshot with name "{body["name"]}" already exists')
-        plan = await self._plan(body["buildInfo"])
         dto = {
             "id": str(uuid.uuid4()),
             "organizationId": ORGANIZATION,
