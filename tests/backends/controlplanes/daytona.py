@@ -149,7 +149,8 @@ class DaytonaPlane:
             return _refusal(401, "Invalid credentials")
         await asyncio.sleep(self.latency)
         fault = self.faults.take(name)
-        await request.read()  # a client that gives up meanwhile has said all
+        if request.content_type == "application/json":
+            await request.read()  # a client that gives up meanwhile has said all
         try:
             await self._spawn(wait(fault))
             broken = None if fault is None else await self._break(fault, request, handler)
