@@ -149,7 +149,8 @@ class DaytonaPlane:
             return _refusal(401, "Invalid credentials")
         await asyncio.sleep(self.latency)
         fault = self.faults.take(name)
-        await request.read()  # a client that gives up meanwhile has said all
+        if request.content_type == "application/json":
+            await request.read()  # a client that gives up meanwhile has said all
         try:
             await self._spawn(wait(fault))
             broken = None if fault is None else await self._break(fault, request, handler)
@@ -276,9 +277,9 @@ class DaytonaPlane:
 
     async def _create_snapshot(self, request: web.Request) -> web.StreamResponse:
         body: State = await request.json()
+        plan = await self._plan(body["buildInfo"])
         if any(each["name"] == body["name"] for each in self.snapshots.values()):
             raise Refused(409, f'Snapshot with name "{body["name"]}" already exists')
-        plan = await self._plan(body["buildInfo"])
         dto = {
             "id": str(uuid.uuid4()),
             "organizationId": ORGANIZATION,
