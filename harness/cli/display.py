@@ -136,6 +136,7 @@ class PlainDisplay:
             self._done += 1
             self.say(f"[{self._done}/{self._job.n_owed}] {_one_line(event.result)}")
         elif isinstance(event, TrialRetried):
+            self._done -= 1  # the attempt is still owed
             self.say(f"  {plain(event.result.trial_name)} is repeated in {event.delay_sec:.0f} s")
         elif self._job is not None and time.monotonic() - self._last > _HEARTBEAT_SEC:
             self.say(f"... {self._done}/{self._job.n_owed} done")

@@ -43,7 +43,7 @@ class JobConfig(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     config_file: str | None = None
     backend: str = "local"
-    n_attempts: int = Field(default=1, ge=1)
+    n_attempts: int = Field(default=1, ge=1, le=10_000)
     n_concurrent: int = Field(default=4, ge=1)
     max_sandboxes: int | None = Field(default=None, ge=1)
     max_retries: int = Field(default=2, ge=0)

@@ -88,6 +88,7 @@ class DaytonaPlane:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
+        """Listen, on a port of the system's choice."""
         app = web.Application(client_max_size=1 << 30, middlewares=[self._middleware])
         self._events.attach(app, socketio_path="/api/socket.io")
         for method, path, name in _ROUTES:
@@ -100,14 +101,17 @@ class DaytonaPlane:
         self.url = f"http://{host}:{port}"
 
     async def close(self) -> None:
+        """End everything. Idempotent."""
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
         for task in list(self._tasks - self._endings):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
             await self.die(sandbox_id)
         await self._events.shutdown()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await runner.cleanup()
         self._folder.cleanup()
 
     @property
@@ -145,6 +149,7 @@ class DaytonaPlane:
             return _refusal(401, "Invalid credentials")
         await asyncio.sleep(self.latency)
         fault = self.faults.take(name)
+        await request.read()  # a client that gives up meanwhile has said all
         try:
             await self._spawn(wait(fault))
             broken = None if fault is None else await self._break(fault, request, handler)
