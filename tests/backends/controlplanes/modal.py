@@ -149,7 +149,7 @@ class ModalPlane:
         self._folder.cleanup()
 
     @property
-    def environment(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """What the SDK needs to find this server and nothing else."""
         return {
             "MODAL_SERVER_URL": self.url,
