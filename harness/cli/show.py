@@ -57,21 +57,10 @@ def _is_trial(path: Path) -> bool:
 
 def _show_job(path: Path, console: Console, as_json: bool) -> None:
     from harness.cli.display import end_table, plain
-    from harness.job.progress import summarise, summary_document
-    from harness.store.files import read_json
+    from harness.job.progress import load_summary, summary_document
     from harness.store.layout import JobPaths
 
-    paths = JobPaths(path)
-    n_total, pass_mark = None, 1.0
-    try:
-        document = read_json(paths.result)
-        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
-        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
-    except (OSError, ValueError, AttributeError, TypeError):
-        pass
-    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
-    if not summary.last and not findings:
-        raise UsageError(f"{path} holds no trials")
+    summary, findings = load_summary(JobPaths(path))
     if as_json:
         console.print_json(json.dumps({"job": str(path), **summary_document(summary), "findings": findings}))
         return
