@@ -17,8 +17,8 @@ from harness.job.student import t_quantile
 
 __all__ = [
     "agresti_coull",
-    "cluster_error",
     "clopper_pearson",
+    "cluster_error",
     "clustered_wilson",
     "design_effect",
     "effective_n",

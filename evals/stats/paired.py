@@ -178,10 +178,14 @@ def fisher_exact(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 
 def score_test(new: tuple[int, int], base: tuple[int, int]) -> tuple[float, float] | None:
-    """z and the two-sided p of the pooled score test for independent runs; None where nothing varies."""
+    """z and the two-sided p of the pooled score test for independent runs, with Campbell's (2007) factor (N-1)/N.
+
+    None where nothing varies.
+    """
     (x1, n1), (x0, n0) = new, base
     pooled = (x1 + x0) / (n1 + n0)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n0))
+    n = n1 + n0
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n0) * n / max(1, n - 1))
     if error == 0:
         return None
     z = (x1 / n1 - x0 / n0) / error

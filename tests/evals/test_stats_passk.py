@@ -34,8 +34,8 @@ def test_pass_hat_k_has_its_reference_value(n: int, c: int, k: int, value: float
 
 
 def test_putting_the_rate_into_the_formula_would_be_biased() -> None:
-    assert 1 - (1 - 3 / 10) ** 5 == pytest.approx(0.83193)
-    assert (4 / 8) ** 4 == pytest.approx(0.0625)
+    assert pytest.approx(0.83193) == 1 - (1 - 3 / 10) ** 5
+    assert pytest.approx(0.0625) == (4 / 8) ** 4
     assert pass_at_k(10, 3, 5) != pytest.approx(0.83193, abs=0.05)
 
 
