@@ -1,4 +1,4 @@
-"""Many tests at once: adjusted p-values, in the order given. Twelve true nulls at .05 raise an alarm 46 % of the time."""
+"""Many tests at once: adjusted p-values, in the order given. Of 12 true nulls, 46 % of the time one is below .05."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's step-up: reject where it is <= q, and of those rejected a share q is false. For tables."""
+    """Benjamini and Hochberg's step-up: reject where it is <= q, and of those rejected a share q is false."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__, reverse=True)
     adjusted, lowest = [0.0] * len(p_values), 1.0
     for passed, index in enumerate(order):

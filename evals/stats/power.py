@@ -79,7 +79,7 @@ def attempts_needed(
 
 
 def mde_of_changes(tasks: int, discordant: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest drop for one attempt per task, where a share `discordant` of tasks change: (z_α + z_power)·√(ψ/n)."""
+    """The smallest drop for one attempt per task, where a share ψ of tasks change: (z_α + z_power)·√(ψ/n)."""
     _require(tasks, power)
     return (quantile(1 - alpha) + quantile(power)) * math.sqrt(discordant / tasks)
 
