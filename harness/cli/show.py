@@ -56,7 +56,8 @@ def _is_trial(path: Path) -> bool:
 
 
 def _show_job(path: Path, console: Console, as_json: bool) -> None:
-    from harness.cli.display import end_table, plain
+    from harness.cli.display import end_table
+    from harness.cli.text import plain
     from harness.job.progress import load_summary, summary_document
     from harness.store.layout import JobPaths
 
@@ -77,7 +78,7 @@ def _trials_table(summary: JobSummary) -> object:
     from rich.markup import escape
     from rich.table import Table
 
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     table = Table(show_edge=False, pad_edge=False)
     for name in ("trial", "outcome", "reward", "failure", "time"):
@@ -123,7 +124,7 @@ def _show_trial(
 
 
 def _verifier_tail(path: Path) -> str:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     output = path / "verifier" / "test-stdout.txt"
     if not output.is_file() or output.is_symlink():
@@ -135,7 +136,7 @@ def _verifier_tail(path: Path) -> str:
 
 
 def _print_facts(result: TrialResult, console: Console) -> None:
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     facts = {
         "task": result.task_name,
@@ -184,7 +185,7 @@ def _show_trajectory(
 
 
 def _print_step(step: Step, console: Console, limit: int) -> None:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     def show_text(text: str, indent: str, style: str | None = None) -> None:
         shown = text if len(text) <= limit else text[:limit] + f" ... ({len(text) - limit} more characters; --full)"
