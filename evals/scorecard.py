@@ -183,7 +183,7 @@ def _row(
         reward=None if incomplete else fmean(each.reward or 0.0 for group in by_task.values() for each in group),
         reward_interval=t_interval(rewards) if graded and not incomplete else None,
         incomplete=incomplete,
-        few=len(by_task) < min_n,
+        few=0 < len(by_task) < min_n,
     )
 
 
