@@ -75,7 +75,7 @@ def gate(
     ] = "2%",
     min_tasks: Annotated[
         int, typer.Option(min=1, help="Tasks below which nothing is judged.", rich_help_panel=VALIDITY)
-    ] = (DEFAULT.min_tasks),
+    ] = DEFAULT.min_tasks,
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Judge the tasks that both share.", rich_help_panel=VALIDITY)
     ] = False,

@@ -65,18 +65,18 @@ class SignFlip:
 def sign_flip(differences: Sequence[int]) -> SignFlip:
     """Is the sum of whole differences, one per task, further from 0 than chance, if each is as likely with either sign?
 
-    The distribution over all 2^m signs is Π(1 + x^2|d|), shifted; the product is held in one whole number, each
-    coefficient in m+2 bits, which makes a factor one shift and one addition. No sampling: the same every time.
+    The sum of the positive ones takes its values as Π(1 + x^|d|) counts them over all 2^m signs; the product is held in
+    one whole number, each coefficient in m+2 bits, which makes a factor one shift and one addition. No sampling: the
+    same every time.
     """
-    sizes = [abs(d) for d in differences if d]
+    sizes = sorted(abs(d) for d in differences if d)
     unit = math.gcd(*sizes) if sizes else 1
     width = len(sizes) + 2
     ways = 1
     for size in sizes:
-        ways += ways << (2 * size // unit * width)
-    total, observed = sum(sizes) // unit, sum(differences) // unit
-    up_to = _coefficients(ways, width, observed + total)
-    below = _coefficients(ways, width, observed + total - 1)
+        ways += ways << (size // unit * width)
+    positive = sum(d for d in differences if d > 0) // unit
+    up_to, below = _coefficients(ways, width, positive), _coefficients(ways, width, positive - 1)
     every = 2 ** len(sizes)
     return SignFlip(worse=up_to / every, better=(every - below) / every, changed=len(sizes))
 

@@ -25,7 +25,7 @@ def to_markdown(result: GateResult, max_bytes: int = 1 << 20) -> str:
         lines += ["", f"**Success** {inert(rates(comparison.overall))}"]
     lines += [f"\n{inert(line)}" for line in outlook_lines(result)]
     lines += _categories(comparison) + _flips(comparison)
-    facts = money(result) + [f"quarantined: {task}: {reason}" for task, reason in result.quarantined.items()]
+    facts = money(comparison) + [f"quarantined: {task}: {reason}" for task, reason in result.quarantined.items()]
     facts += [f"note: {note}" for note in result.notes]
     lines += ["", *(f"- {inert(fact, 600)}" for fact in facts)] if facts else []
     lines += ["", f"baseline: {inert(comparison.base.label)}; job: {inert(comparison.new.label)}", ""]
@@ -51,8 +51,8 @@ def _categories(comparison: Comparison) -> list[str]:
         flag = " ⚠️" if each.q <= 0.05 else ""
         lines.append(
             f"| {inert(each.label)} | {percent(found.base)} | {percent(found.new)} | {points(found.value, sign=True)} "
-            f"[{points(low, sign=True)}, {points(high, sign=True)}]{flag} | {found.tasks}{' (few)' if each.few else ''} "
-            f"| {each.q:.2g} |"
+            f"[{points(low, sign=True)}, {points(high, sign=True)}]{flag} "
+            f"| {found.tasks}{' (few)' if each.few else ''} | {each.q:.2g} |"
         )
     return lines
 

@@ -20,7 +20,7 @@ def to_text(result: GateResult) -> str:
     ]
     if comparison.overall:
         lines.append(f"success:  {rates(comparison.overall)}")
-    lines += outlook_lines(result) + money(result)
+    lines += outlook_lines(result) + money(comparison)
     lines += category_lines(comparison) + flip_lines(comparison)
     lines += [f"quarantined: {task}: {reason}" for task, reason in result.quarantined.items()]
     lines += [f"note: {note}" for note in result.notes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evals.compare import Comparison
 from evals.difference import Difference
 from evals.gate.judge import GateResult, points
 from evals.gate.rule import Verdict
@@ -49,9 +50,8 @@ def outlook_lines(result: GateResult) -> list[str]:
     return lines
 
 
-def money(result: GateResult) -> list[str]:
+def money(comparison: Comparison) -> list[str]:
     """Cost and time per attempt, where both runs tell."""
-    comparison = result.comparison
     lines = []
     if comparison.cost:
         lines.append(f"cost per attempt: ${comparison.cost[0]:.4f} -> ${comparison.cost[1]:.4f}")
