@@ -77,7 +77,7 @@ def _record(name: str, trial: str, attempt: int, end: float | Outcome | None, me
         trial_uri=f"file:///{trial}",
         task_id={"path": name},
         task_checksum="",
-        config={},
+        config={"trial_name": trial, "agent": {"name": "agent", "kwargs": {"note": "x" * 1500}}},
         agent_info=AgentInfo(name="agent", version="1"),
         verifier_result=None if reward is None else VerifierResult(rewards={"reward": reward}),
         reward_valid=reward is not None,
