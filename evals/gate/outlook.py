@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, pvariance
 
 from evals.difference import Counts
 from evals.gate.policy import Policy
@@ -37,8 +37,9 @@ def outlook(pairs: Sequence[tuple[Counts, Counts]], policy: Policy) -> Outlook |
     tasks = len(pairs)
     attempts = min(n for pair in pairs for _, n in pair)
     within = within_variance([counts for pair in pairs for counts in pair])
-    if within is None:  # single attempts: all that changed is taken for noise
-        within = sum(base != new for base, new in pairs) / tasks / 2
+    if within is None:  # single attempts: how far the tasks' changes spread is taken for noise
+        changes = [new - base for (base, _), (new, _) in pairs]
+        within = pvariance(changes) / 2
     if within == 0:
         return None
 
@@ -54,3 +55,9 @@ def outlook(pairs: Sequence[tuple[Counts, Counts]], policy: Policy) -> Outlook |
         chance_more=chance(attempts + MORE),
         needed=attempts_needed(tasks, policy.margin, within, alpha=policy.alpha, power=POWER),
     )
+
+
+def attempts_if_nothing_varies(tasks: int, policy: Policy) -> int:
+    """Attempts per task with which a run whose every attempt passes again rules out a drop of the margin."""
+    square = quantile(1 - policy.alpha) ** 2
+    return math.floor(square * (1 - policy.margin) / policy.margin / tasks) + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evals.compare import Comparison
 from evals.difference import Difference
 from evals.gate.judge import GateResult, points
+from evals.gate.outlook import attempts_if_nothing_varies
 from evals.gate.rule import Verdict
 from harness.cli.text import percent
 
@@ -36,7 +37,13 @@ def outlook_lines(result: GateResult) -> list[str]:
     """What this comparison can see, and what more attempts would buy."""
     seen, policy = result.outlook, result.policy
     if seen is None:
-        return []
+        if result.verdict is not Verdict.INCONCLUSIVE:
+            return []
+        tasks = len(result.comparison.pairing.graded)
+        needed = attempts_if_nothing_varies(tasks, policy)
+        return [
+            f"no attempt varied: if that stays so, {needed} attempts per task on these {tasks} tasks make it a pass"
+        ]
     lines = [
         f"this comparison finds a drop of {points(seen.mde)} or more (80% power, alpha = {policy.alpha:g} one-sided, "
         f"paired, {seen.tasks} tasks x {seen.attempts})"
