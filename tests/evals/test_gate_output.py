@@ -93,7 +93,7 @@ def test_junit_tells_what_the_agent_cannot_from_what_infrastructure_took() -> No
 
 @EACH
 def test_json_is_strict_versioned_and_agrees_with_the_result(result: GateResult) -> None:
-    found = json.loads(to_json(result), parse_constant=lambda name: pytest.fail(name))
+    found = json.loads(to_json(result), parse_constant=pytest.fail)
     assert (found["format"], found["version"]) == ("harness-gate", 1)
     assert (found["verdict"], found["exit_code"]) == (result.verdict.value, result.exit_code)
     assert found["reasons"] == list(result.reasons)
