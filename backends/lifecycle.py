@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 from backends.errors import SandboxError
@@ -45,7 +46,11 @@ def _boot_id() -> str:
 
 def owner_label() -> str:
     """Identifies this process: boot, pid and start time."""
-    pid = os.getpid()
+    return _label_of(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _label_of(pid: int) -> str:
     return f"{_boot_id()}:{pid}:{process_start_ticks(pid)}"
 
 

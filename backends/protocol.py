@@ -30,6 +30,7 @@ class Capabilities:
         memory_limit: a memory limit is enforced and an OOM kill is told from an ordinary failure.
         gpus: GPUs can be attached.
         isolation: "container", "vm", "namespaces", or "none".
+        max_sandboxes: how many may live at once; a start beyond that waits for another's stop. None: no such bound.
     """
 
     networks: frozenset[NetworkMode]
@@ -39,6 +40,7 @@ class Capabilities:
     memory_limit: bool
     gpus: bool
     isolation: str
+    max_sandboxes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,20 @@ ENTRY_POINT_GROUP = "harness.backends"
 
 @dataclass(frozen=True, slots=True)
 class BackendRow:
-    """Where a backend lives, and the extra that brings its SDK."""
+    """Where a backend lives, the extra that brings its SDK, and whether its provider takes `max_sandboxes`."""
 
     module: str
     attribute: str
     extra: str | None = None
+    bounded: bool = False
 
 
 BUILT_IN: dict[str, BackendRow] = {
     "local": BackendRow("backends.local.provider", "LocalProvider"),
     "docker": BackendRow("backends.docker.provider", "DockerProvider", extra="docker"),
+    "daytona": BackendRow("backends.daytona.provider", "DaytonaProvider", extra="daytona", bounded=True),
+    "e2b": BackendRow("backends.e2b.provider", "E2BProvider", extra="e2b", bounded=True),
+    "modal": BackendRow("backends.modal.provider", "ModalProvider", extra="modal", bounded=True),
 }
 
 

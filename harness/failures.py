@@ -6,6 +6,7 @@ printed. A command of the agent's that timed out or was killed along the way is 
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -173,9 +174,10 @@ def verdict_of(error: BaseException, *, in_agent: bool = False) -> Verdict:
     for cls in type(error).__mro__:
         if cls in BY_ERROR:
             return BY_ERROR[cls]
-    if isinstance(error, OSError) and error.errno in _NO_SPACE:
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
         return HOST_DISK_FULL
     return AGENT_CRASH if in_agent else HARNESS_BUG
 
 
-_NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What the host says when its disk is full."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backends.errors import SandboxUnavailable
+from backends.errors import SandboxError, SandboxUnavailable
 from backends.protocol import Capabilities, Readiness
 from backends.spec import ExecuteResponse, FileInfo, GrepMatch, NetworkMode, SandboxInfo, SandboxSpec
 from harness.agents.protocol import AgentResult, AgentRun
@@ -62,6 +62,7 @@ class MemorySandbox:
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     created_at: float = field(default_factory=time.time)
+    max_download: int = 1 << 30
 
     async def execute(
         self,
@@ -156,6 +157,9 @@ class MemorySandbox:
     async def download(self, source: str, target: Path, *, max_bytes: int = 1 << 30) -> list[str]:
         self._require_alive()
         self.log.append(f"download {source}")
+        size = sum(len(data) for name, data in self.files.items() if name == source or name.startswith(source + "/"))
+        if size > min(max_bytes, self.max_download):
+            raise SandboxError("the download is too large", backend="memory", operation="download")
         if source in self.files:
             target.write_bytes(self.files[source])
         for name, data in self.files.items():

@@ -24,7 +24,7 @@ shift 2
 now() { read -r up _ </proc/uptime; up=${up%%.*}; }
 renew() { now; end=$((up + ttl)); }
 trap 'renew; kill $!' USR1
-trap 'exit 0' TERM
+trap '' INT
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 mkdir -p -m 1777 __DIRECTORY__ && chmod 1777 __DIRECTORY__ || exit 1
 for f; do
@@ -73,6 +73,7 @@ def container_config(spec: SandboxSpec, image: Image, workdir: str, *, limit_dis
         "Cmd": [str(math.ceil(spec.ttl_sec)), mode, workdir, *spec.directories],
         "User": "0:0",
         "WorkingDir": "/",
+        "StopSignal": "SIGKILL",  # any signal that it obeyed could be sent to it from inside
         "Env": [f"{name}={value}" for name, value in spec.env.items()],
         "Labels": {OWNER: owner_label(), **spec.labels},
         "AttachStdout": True,

@@ -21,8 +21,8 @@ ssl terminfo timezone
 """
 
 # Pid 1 waits for a `cat` that ends when the harness does, and so also reaps orphans. Whoever kills that `cat` from
-# inside only makes it start again.
-_INIT = "echo ready; exec 2>/dev/null; until cat >/dev/null; do :; done"
+# inside only makes it start again. A shell with -c would end on INT; the kernel shields pid 1 from all else.
+_INIT = "trap '' INT; echo ready; exec 2>/dev/null; until cat >/dev/null; do :; done"
 
 _UNSHARE_SETUP = r"""
 set -e

@@ -58,7 +58,15 @@ class JsonDisplay:
         self._console = console
 
     def start(self, job: RunningJob) -> None:
-        self._write({"event": "start", "job": str(job.paths.root), "total": job.summary.n_total, "owed": job.n_owed})
+        self._write(
+            {
+                "event": "start",
+                "job": str(job.paths.root),
+                "total": job.summary.n_total,
+                "owed": job.n_owed,
+                "sandboxes": job.sandboxes,
+            }
+        )
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished):
@@ -100,12 +108,15 @@ class PlainDisplay:
     def start(self, job: RunningJob) -> None:
         self._job = job
         self.say(f"{job.n_owed} of {job.summary.n_total} attempts to run; record: {plain(str(job.paths.root))}")
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
 
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished) and self._job is not None:
             self._done += 1
             self.say(f"[{self._done}/{self._job.n_owed}] {_one_line(event.result)}")
         elif isinstance(event, TrialRetried):
+            self._done -= 1  # the attempt is still owed
             self.say(f"  {plain(event.result.trial_name)} is repeated in {event.delay_sec:.0f} s")
         elif self._job is not None and time.monotonic() - self._last > _HEARTBEAT_SEC:
             self.say(f"... {self._done}/{self._job.n_owed} done")
@@ -151,6 +162,8 @@ class LiveDisplay:
 
     def start(self, job: RunningJob) -> None:
         self._job = job
+        if job.sandboxes:
+            self.say(f"sandboxes: {plain(job.sandboxes)}")
         self._live.start()
 
     def event(self, event: Event) -> None:

@@ -11,9 +11,13 @@ import typer
 def resume(
     job: Annotated[Path, typer.Argument(help="The job's folder.")],
     attempts: Annotated[
-        int | None, typer.Option("--n-attempts", "-k", min=1, help="Add attempts, up to so many of each task.")
+        int | None,
+        typer.Option("--n-attempts", "-k", min=1, max=10_000, help="Add attempts, up to so many of each task."),
     ] = None,
     concurrent: Annotated[int | None, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.")] = None,
+    max_sandboxes: Annotated[
+        int | None, typer.Option("--max-sandboxes", min=1, help="Live sandboxes of a cloud at a time: your plan's.")
+    ] = None,
     keep_errors: Annotated[
         bool, typer.Option("--keep-errors", help="Leave attempts that infrastructure failed as they are.")
     ] = False,
@@ -40,6 +44,7 @@ def resume(
             JobPaths(job),
             n_attempts=attempts,
             n_concurrent=concurrent,
+            max_sandboxes=max_sandboxes,
             keep_errors=keep_errors,
             subscribers=[emit],
             on_start=on_start,

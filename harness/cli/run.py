@@ -63,11 +63,17 @@ def run(
         str, typer.Option("--backend", "-b", help="Where sandboxes run (see harness doctor).", rich_help_panel=_HOW)
     ] = "local",
     attempts: Annotated[
-        int, typer.Option("--n-attempts", "-k", min=1, help="Attempts of each task.", rich_help_panel=_HOW)
+        int, typer.Option("--n-attempts", "-k", min=1, max=10_000, help="Attempts of each task.", rich_help_panel=_HOW)
     ] = 1,
     concurrent: Annotated[
         int, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.", rich_help_panel=_HOW)
     ] = 4,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sandboxes", min=1, help="Live sandboxes of a cloud at a time: your plan's.", rich_help_panel=_HOW
+        ),
+    ] = None,
     retries: Annotated[
         int,
         typer.Option("--max-retries", min=0, help="Repetitions of what infrastructure failed.", rich_help_panel=_HOW),
@@ -148,6 +154,7 @@ def run(
         backend=backend,
         n_attempts=attempts,
         n_concurrent=concurrent,
+        max_sandboxes=max_sandboxes,
         max_retries=retries,
         agent_timeout=agent_timeout,
         timeout_multiplier=timeout_multiplier,
@@ -180,7 +187,7 @@ def _checked(**fields: Any) -> JobConfig:
 def _job_name(name: str | None) -> str:
     if name is None:
         return datetime.now().strftime("%Y-%m-%d__%H-%M-%S-%f")[:-3]
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > 200:
+    if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name.encode()) > 200:
         raise UsageError(f"--name {name!r} is not a folder's name")
     return name
 
@@ -196,7 +203,7 @@ def _options(pairs: list[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"--option {pair!r} is not key=value")
-        if is_secret_name(key):
+        if is_secret_name(key.rpartition(".")[2]):
             raise UsageError(
                 f"--option {key} looks like a secret, and options are recorded: name its variable, api_key_env=..."
             )

@@ -23,6 +23,7 @@ class JobConfig(BaseModel):
         include, exclude: globs on task names. n_tasks: how many, after the globs, drawn by `seed` if `shuffle`.
         agent: a built-in name, an `[agents.NAME]` of harness.toml, or module:Class; `options` override its fields.
         n_attempts: attempts of each task. n_concurrent: trials at a time.
+        max_sandboxes: live sandboxes at a time, on a backend of a cloud; None leaves the backend's own bound.
         max_retries: repetitions of an attempt that infrastructure failed.
         agent_timeout, timeout_multiplier: the operator's wishes about time-outs.
         pass_mark: the reward from which an attempt counts as a success.
@@ -42,8 +43,9 @@ class JobConfig(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     config_file: str | None = None
     backend: str = "local"
-    n_attempts: int = Field(default=1, ge=1)
+    n_attempts: int = Field(default=1, ge=1, le=10_000)
     n_concurrent: int = Field(default=4, ge=1)
+    max_sandboxes: int | None = Field(default=None, ge=1)
     max_retries: int = Field(default=2, ge=0)
     retry_base_sec: float = Field(default=2.0, ge=0)
     agent_timeout: float | None = Field(default=None, gt=0)

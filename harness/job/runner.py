@@ -18,7 +18,7 @@ import harness
 from backends.errors import SandboxError
 from backends.lifecycle import JOB, reap
 from backends.protocol import SandboxProvider
-from backends.registry import create_provider
+from backends.registry import BUILT_IN, create_provider
 from harness.agents.protocol import Agent
 from harness.agents.registry import agent_config, create_agent
 from harness.errors import UsageError
@@ -35,7 +35,7 @@ from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
-from harness.trial.events import Emit, Event, TrialRetried
+from harness.trial.events import Emit, Event, TrialFinished, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -48,6 +48,7 @@ class JobOutcome:
 
     paths: JobPaths
     summary: JobSummary
+    sandboxes: str = ""
     seconds: float = 0.0
     stopped: Stopping = Stopping.NO
     disk_full: bool = False
@@ -62,6 +63,7 @@ class RunningJob:
     paths: JobPaths
     summary: JobSummary
     n_owed: int
+    sandboxes: str
     stop: Callable[[Stopping], None]
 
 
@@ -92,14 +94,17 @@ async def run_job(
     Raises UsageError before anything is created: unknown names, an empty selection, a folder that exists, a backend
     that does not work here.
     """
-    provider = provider or create_provider(config.backend)
+    provider = provider or _provider(config)
     try:
         prepared = _prepare(config, str(uuid.uuid4()))
-        await _require_ready(provider, config)
+        sandboxes = await _require_ready(provider, config)
         _create_folder(paths, prepared)
         with _held(paths):
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
+            outcome.sandboxes = sandboxes
+            with suppress(SandboxError, OSError):
+                outcome.reaped = len(await reap(provider))
             await _run(prepared, paths, specs, outcome, provider, subscribers, on_start, host_env)
             return outcome
     finally:
@@ -111,6 +116,7 @@ async def resume_job(
     *,
     n_attempts: int | None = None,
     n_concurrent: int | None = None,
+    max_sandboxes: int | None = None,
     keep_errors: bool = False,
     subscribers: Sequence[Emit] = (),
     on_start: OnStart = lambda job: None,
@@ -130,9 +136,10 @@ async def resume_job(
         update={
             "n_attempts": n_attempts or config.n_attempts,
             "n_concurrent": n_concurrent or config.n_concurrent,
+            "max_sandboxes": max_sandboxes or config.max_sandboxes,
         }
     )
-    provider = provider or create_provider(config.backend)
+    provider = provider or _provider(config)
     try:
         with _held(paths):
             prepared = _prepare(config, lock.job_id)
@@ -148,7 +155,7 @@ async def resume_job(
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
             remaining = owed(specs, _scan(paths, specs, outcome), keep_errors=keep_errors)
             if remaining:
-                await _require_ready(provider, config)
+                outcome.sandboxes = await _require_ready(provider, config)
                 outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
             prepared = replace(prepared, lock=lock)
             if n_attempts:
@@ -185,11 +192,34 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
     return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
 
 
-async def _require_ready(provider: SandboxProvider, config: JobConfig) -> None:
+def _provider(config: JobConfig) -> SandboxProvider:
+    if config.max_sandboxes is None:
+        return create_provider(config.backend)
+    row = BUILT_IN.get(config.backend)
+    if row is not None and not row.bounded:
+        raise UsageError(f"the {config.backend} backend takes no --max-sandboxes; --n-concurrent bounds its trials")
+    return create_provider(config.backend, max_sandboxes=config.max_sandboxes)
+
+
+def _concurrency(config: JobConfig, provider: SandboxProvider, tasks: Sequence[Task | BrokenTask]) -> int:
+    """Trials at a time, so that none of them waits for a sandbox that others hold while its own clock runs."""
+    most = provider.capabilities.max_sandboxes
+    if most is None:
+        return config.n_concurrent
+    steps = [step for task in tasks if isinstance(task, Task) for step in task.steps]
+    each = 2 if any(step.verifier_environment is not None for step in steps) else 1
+    if most < each:
+        raise UsageError(f"some tasks are verified in a sandbox of their own: they need --max-sandboxes {each} or more")
+    return min(config.n_concurrent, most // each)
+
+
+async def _require_ready(provider: SandboxProvider, config: JobConfig) -> str:
+    """Say in a few words what the backend is and how well it isolates. Raises UsageError where it does not work."""
     readiness = await provider.check()
     if not readiness.works and not (config.backend == "local" and config.allow_unsafe_local):
         fix = f": {readiness.fix}" if readiness.fix else ""
         raise UsageError(f"the {config.backend} backend does not work here ({readiness.detail}){fix}")
+    return f"{config.backend}, isolation: {readiness.isolation} ({readiness.detail})"
 
 
 def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
@@ -266,7 +296,12 @@ async def _run(
     """Run the given executions and keep the job's own record up to date."""
     config, summary = prepared.config, outcome.summary
     log = TrialLog(paths)
-    emit = _fan_out([*subscribers, log])
+
+    def count(event: Event) -> None:
+        if isinstance(event, TrialFinished):  # a cancelled one, too, of which run_trial returns nothing
+            summary.add(event.result)
+
+    emit = _fan_out([count, *subscribers, log])
     book = _Book(paths, outcome, prepared)
     context = TrialContext(
         provider=provider,
@@ -287,16 +322,14 @@ async def _run(
     async def run_one(spec: TrialSpec) -> TrialResult:
         book.running += 1
         try:
-            result = await run_trial(spec, context)
-            summary.add(result)
-            return result
+            return await run_trial(spec, context)
         finally:
             book.running -= 1
             book.save_sometimes()
 
     scheduler = Scheduler(
         run_one,
-        concurrency=config.n_concurrent,
+        concurrency=_concurrency(config, provider, prepared.tasks),
         retry=RetryRule(max_retries=config.max_retries, base_sec=config.retry_base_sec),
         on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
         stop_on=lambda result: result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag,
@@ -304,7 +337,11 @@ async def _run(
     loop = asyncio.get_running_loop()
     started = loop.time()
     try:
-        on_start(RunningJob(paths=paths, summary=summary, n_owed=len(specs), stop=scheduler.stop))
+        on_start(
+            RunningJob(
+                paths=paths, summary=summary, n_owed=len(specs), sandboxes=outcome.sandboxes, stop=scheduler.stop
+            )
+        )
         book.save(durable=True)
         await scheduler.run(specs)
     except OSError as error:
@@ -319,8 +356,6 @@ async def _run(
         outcome.disk_full |= any(finished.tag == HOST_DISK_FULL.tag for finished in summary.last.values())
         with suppress(OSError):
             book.save(durable=True, finished_at=now())
-        with suppress(SandboxError, OSError):
-            outcome.reaped += len(await reap(provider))
 
 
 class _Book:

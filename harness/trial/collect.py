@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from backends.errors import SandboxError
 from backends.protocol import SandboxBackendProtocol
+from harness.failures import NO_SPACE
 from harness.store.files import to_json, write_atomic
 from harness.store.layout import TrialPaths
 from harness.task.model import Artifact
@@ -97,7 +99,14 @@ async def _fetch(
         dropped += await sandbox.download(artifact.source, target, max_bytes=max_bytes)
         kind = "directory" if target.is_dir() else "file"
         status = "ok"
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise
+        status = "failed"
+    except SandboxError as error:
+        # Of no special class: what the sandbox sent is too large or damaged, and that is its agent's doing.
+        if type(error) is not SandboxError or not await sandbox.is_alive():
+            raise
         status = "failed"
     _exclude(target, artifact.exclude)
     return _entry(artifact.source, f"artifacts/{artifact.destination}", kind, status, list(artifact.exclude))

@@ -44,7 +44,7 @@ def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
         id=str(uuid.uuid4()),
         task_name=task.name,
         trial_name=spec.name,
-        trial_uri=context.trial(spec).root.resolve().as_uri(),
+        trial_uri=f"{context.root_uri}/{spec.name}",
         task_id={"path": str(task.path)},
         source=task.source,
         task_checksum=spec.digest.removeprefix("sha256:"),

@@ -6,9 +6,9 @@ Whatever happens inside, a record comes out: `run_trial` raises only CancelledEr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from backends.errors import SandboxError, SandboxTimeout
 from backends.lifecycle import JOB, OWNER, TRIAL, finish, owner_label
@@ -63,11 +63,12 @@ class _Ended(Exception):
 async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
     """Run one execution and record it. Raises CancelledError, after having recorded it."""
     result = blank_result(spec, context)
-    context.emit(TrialStarted(spec.name, spec.task.name))
+    paths = context.trial(spec)
+    context.emit(TrialStarted(result.trial_name, spec.task.name))
     cancelled = False
     try:
-        context.trial(spec).root.mkdir(parents=True)
-        write_atomic(context.trial(spec).config, to_json(result.config), durable=False)
+        paths.root.mkdir(parents=True)
+        write_atomic(paths.config, to_json(result.config), durable=False)
         if isinstance(spec.task, BrokenTask):
             _conclude_error(result, _broken(spec.task), str)
         else:
@@ -86,7 +87,7 @@ async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
     except Exception as error:  # noqa: BLE001 – the trial boundary: whatever happened becomes a record
         _conclude_error(result, error, str)
     result.finished_at = now()
-    await save_result(result, context.trial(spec))
+    await save_result(result, paths)
     context.emit(TrialFinished(result))
     if cancelled:
         raise asyncio.CancelledError
@@ -273,7 +274,7 @@ class _Trial:
             except Exception as error:
                 raise _Ended(error) from error
 
-    async def _phase_call(self, work: Awaitable[T], what: str) -> T:
+    async def _phase_call(self, work: Coroutine[Any, Any, T], what: str) -> T:
         """A helper call whose failure ends the trial."""
         try:
             return await self._helper(work, what, self.context.limits.helper)
@@ -387,26 +388,27 @@ class _Trial:
         keep_verdict(self.paths, step.name, judgement.files)
 
     async def _collect_logs(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
+        """Logs that cannot be fetched, being too large, are missed: an agent must not void its verdict by them."""
         work = collect_logs(sandbox, self.paths, self.context.scratch, step=step.name)
-        self.result.dropped_files += await self._helper(work, "collecting the logs", self.context.limits.collect)
+        try:
+            dropped = await self._helper(work, "collecting the logs", self.context.limits.collect)
+        except SandboxError as error:
+            dropped = [f"/logs (not collected: {self.redact(str(error))})"]
+        self.result.dropped_files += dropped
 
     async def _collect_artifacts(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
         work = collect_artifacts(sandbox, self.paths, step.artifacts, step=step.name)
         self.result.dropped_files += await self._helper(work, "collecting artifacts", self.context.limits.collect)
 
-    async def _helper(self, work: Awaitable[T], what: str, timeout: float) -> T:
+    async def _helper(self, work: Coroutine[Any, Any, T], what: str, timeout: float) -> T:
         """A call of the harness's own, which has its own deadline above the backend's."""
-
-        async def call() -> T:
-            return await work
-
         try:
-            return await bounded(call(), what=what, timeout=timeout, grace=self.context.limits.grace)
+            return await bounded(work, what=what, timeout=timeout, grace=self.context.limits.grace)
         except DeadlinePassed as passed:
             raise SandboxTimeout(str(passed), backend=self.context.provider.name, operation=what) from passed
 
     def phase(self, phase: Phase, step: Step | None = None) -> None:
-        self.context.emit(PhaseStarted(self.spec.name, phase, step.name if step else None))
+        self.context.emit(PhaseStarted(self.result.trial_name, phase, step.name if step else None))
 
     def _keep_agent_part(self, step: Step, record: StepRecord) -> None:
         """What the agent did is kept whatever comes after it."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.failures import HOST_DISK_FULL
+from harness.failures import HOST_DISK_FULL, NO_SPACE
 from harness.records import TrialResult
 from harness.store.files import flush, write_atomic
 from harness.store.layout import TrialPaths
 from harness.trial.record import failure_of
-
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
-
 
 _disk = ThreadPoolExecutor(max_workers=2, thread_name_prefix="record")
 """Waits for the disk, so that the loop does not; two threads, for more would only wait for each other."""
@@ -42,7 +38,7 @@ def _save(result: TrialResult, paths: TrialPaths, text: str) -> None:
             flush(paths.trajectory(step))
         write_atomic(paths.result, text)
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             raise
         _make_room(paths.root)
         result.outcome, result.reward, result.reward_valid = HOST_DISK_FULL.outcome, None, False

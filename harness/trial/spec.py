@@ -57,6 +57,7 @@ class TrialContext:
         pass_mark: the reward from which an attempt counts as a success.
         policy_version: the version of the trained policy behind the agent, where there is one.
         scratch: folders of the job's for what is downloaded and not yet in its place.
+        root_uri: the job's folder as a URI.
     """
 
     provider: SandboxProvider
@@ -74,9 +75,11 @@ class TrialContext:
     allow_unsafe: bool = False
     policy_version: str | None = None
     scratch: Scratch = field(init=False)
+    root_uri: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scratch", Scratch(self.paths.root / ".scratch"))
+        object.__setattr__(self, "root_uri", self.paths.root.resolve().as_uri())
 
     def trial(self, spec: TrialSpec) -> TrialPaths:
         """The folder of an execution."""

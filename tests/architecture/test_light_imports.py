@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +28,14 @@ def test_importing_a_package_loads_nothing_heavy(package: str, repo: Path) -> No
     assert _loaded_by(f"import {package}", repo) == []
 
 
+@pytest.mark.parametrize("name", ["daytona", "docker", "e2b", "modal"])
+def test_a_backend_loads_its_own_sdk_and_no_other(name: str, repo: Path) -> None:
+    code = (
+        f"from backends.registry import BUILT_IN\nimport importlib\nimportlib.import_module(BUILT_IN[{name!r}].module)"
+    )
+    assert set(_loaded_by(code, repo)) & {"docker", "modal", "daytona", "e2b"} <= {name}
+
+
 def test_help_loads_nothing_heavy_and_no_command(repo: Path) -> None:
     code = (
         "from harness.cli.main import main\n"
@@ -46,16 +53,3 @@ def test_help_of_every_command_loads_nothing_heavy(repo: Path) -> None:
         "for name in command_rows(): assert main([name, '--help']) == 0, name"
     )
     assert _loaded_by(code, repo) == []
-
-
-@pytest.mark.slow
-def test_help_answers_within_350_ms(repo: Path) -> None:
-    def once() -> float:
-        started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "harness.cli.main", "--help"], cwd=repo, check=True, capture_output=True, timeout=30
-        )
-        return time.perf_counter() - started
-
-    # The best of several: what the program costs, not what the machine does beside it.
-    assert min(once() for _ in range(7)) <= 0.35

@@ -38,7 +38,7 @@ def grow(disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
 
 
-@pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])])
 @pytest.mark.parametrize("concurrent", [1, 3])
 def test_a_full_disk_ends_the_job_with_whole_records_and_more_space_finishes_it(
     concurrent: int, backend: str, small_disk: Path, tmp_path: Path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -17,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from builders import make_task
-from command_line import docker, processes_with, records, sandboxes_left, scraps, start
+from command_line import docker, harness, processes_with, records, scraps, start
 
+MARK = f"sleep 3.{os.getpid():07d}"
 IMAGE = "debian:bookworm-slim"
 pytestmark = [
     pytest.mark.slow,
@@ -80,14 +82,15 @@ def engine() -> Iterator[Engine]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_job_outlives_a_restart_of_its_engine(engine: Engine, tmp_path: Path) -> None:
-    mark = f"sleep 3.{os.getpid():07d}"
+@pytest.fixture
+def started(engine: Engine, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path, Path]]:
+    """A job of 8 attempts on that engine, of which some are done and four act; its process, folder and output."""
     for number in range(8):
         make_task(
             tmp_path / "tasks",
             f"t{number}",
             toml='version = "1.0"\n[environment]\nnetwork_mode = "no-network"\n',
-            solve=f"#!/bin/bash\n{mark}\n",
+            solve=f"#!/bin/bash\n{MARK}\n",
         )
     job, log = tmp_path / "jobs" / "job", tmp_path / "log"
     process = start(
@@ -98,30 +101,62 @@ def test_a_job_outlives_a_restart_of_its_engine(engine: Engine, tmp_path: Path) 
     )
     try:
         deadline = time.monotonic() + 60
-        while len(records(job)) < 2 or len(processes_with(mark)) < 4:
+        while len(records(job)) < 2 or len(processes_with(MARK)) < 4:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
-        engine.stop()
-        assert processes_with(mark) == [], "the engine took its containers along"
-        time.sleep(1)
-        engine.start()
-        assert process.wait(120) == 0, log.read_text()
+        yield process, job, log
     finally:
         process.kill()
         process.wait()
-    assert "Traceback" not in log.read_text()
+
+
+def everything_is_scored_and_nothing_left(engine: Engine, job: Path) -> None:
     found = records(job)
     scored = [record for record in found.values() if record["outcome"] == "scored"]
     assert sorted(record["task_name"] for record in scored) == [f"t{number}" for number in range(8)]
     assert {record["reward"] for record in scored} == {1.0}
-    failed = [record for record in found.values() if record["outcome"] != "scored"]
-    assert len(failed) >= 2
-    for record in failed:
-        assert record["outcome"] == "infra_error", record["failure"]
-        assert record["failure"]["category"].startswith("infra_")
-        assert record["failure"]["layer"] == "sandbox", record["failure"]
-        assert (record["reward"], record["reward_valid"]) == (None, False)
-    assert sandboxes_left(job, "docker", engine.host) == []
+    for record in found.values():
+        if record["outcome"] != "scored":
+            assert record["outcome"] == "infra_error", record["failure"]
+            assert record["failure"]["category"].startswith("infra_"), record["failure"]
+            assert record["failure"]["layer"] == "sandbox", record["failure"]
+            assert (record["reward"], record["reward_valid"]) == (None, False)
+    assert len(found) >= len(scored) + 2, "what the engine interrupted has its own record"
     assert docker("ps", "--all", "--quiet", host=engine.host) == ""
-    assert processes_with(mark) == []
+    assert processes_with(MARK) == []
     assert scraps(job) == []
+
+
+def test_a_job_outlives_a_restart_of_its_engine(
+    engine: Engine, started: tuple[subprocess.Popen[bytes], Path, Path]
+) -> None:
+    process, job, log = started
+    engine.stop()
+    assert processes_with(MARK) == [], "the engine took its containers along"
+    time.sleep(1)
+    engine.start()
+    assert process.wait(120) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+    everything_is_scored_and_nothing_left(engine, job)
+
+
+def test_without_its_engine_a_job_stops_when_told_and_is_resumed_once_there_is_one(
+    engine: Engine, started: tuple[subprocess.Popen[bytes], Path, Path]
+) -> None:
+    process, job, log = started
+    engine.stop()
+    deadline = time.monotonic() + 60
+    while "is repeated in" not in log.read_text():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130, log.read_text()
+    assert "Traceback" not in log.read_text()
+    at = {"DOCKER_HOST": engine.host}
+    refused = harness("resume", job, env=at)
+    assert refused.code == 2
+    assert refused.err.startswith("error: the docker backend does not work here")
+    engine.start()
+    resumed = harness("resume", job, env=at)
+    assert resumed.code == 0, resumed.out + resumed.err
+    everything_is_scored_and_nothing_left(engine, job)

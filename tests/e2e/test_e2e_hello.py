@@ -10,7 +10,8 @@ import pytest
 from builders import make_task
 from command_line import Done, by_task, harness, records, sandboxes_left, scraps
 
-BACKENDS = pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=pytest.mark.docker)])
+DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+SLOW_DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])
 TASKS = {f"hello/{name}" for name in ("backup-repair", "fix-slugify", "greeting", "ledger", "needle")} | {
     "hello/order-totals",
     "hello/roman",
@@ -39,7 +40,7 @@ def rewards(job: Path) -> dict[str, Any]:
     return {task: record["reward"] for task, record in by_task(job).items()}
 
 
-@BACKENDS
+@pytest.mark.parametrize("backend", ["local", DOCKER])
 def test_the_oracle_solves_every_task_and_nothing_is_left(backend: str, jobs_dir: Path) -> None:
     job, done = run(jobs_dir, "--suite", "hello", "--agent", "oracle", "--backend", backend)
     assert rewards(job) == dict.fromkeys(TASKS, 1.0)
@@ -50,7 +51,7 @@ def test_the_oracle_solves_every_task_and_nothing_is_left(backend: str, jobs_dir
     assert scraps(job) == []
 
 
-@BACKENDS
+@pytest.mark.parametrize("backend", ["local", SLOW_DOCKER])
 def test_doing_nothing_solves_none_and_json_lines_tell_each_attempt(backend: str, jobs_dir: Path) -> None:
     options = ("--agent", "nop", "--backend", backend, "--json", "--fail-under", "0.5")
     job, done = run(jobs_dir, "--suite", "hello", *options, code=1)
@@ -63,7 +64,7 @@ def test_doing_nothing_solves_none_and_json_lines_tell_each_attempt(backend: str
     assert last["failures"] == [{"category": "capability", "tag": "wrong_answer", "count": 7}]
 
 
-@BACKENDS
+@pytest.mark.parametrize("backend", ["local", SLOW_DOCKER])
 def test_a_scripted_model_earns_what_it_did_and_its_replay_earns_the_same(backend: str, tmp_path: Path) -> None:
     (tmp_path / "script.toml").write_text(SCRIPT)
     chosen = ("--suite", "hello", "--include", "hello/greeting", "--include", "hello/order-totals")

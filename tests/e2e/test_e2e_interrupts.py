@@ -20,7 +20,7 @@ from builders import make_task
 from command_line import command, environment, harness, processes_with, records, sandboxes_left, scraps, start
 
 LOCAL = "local"
-DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.slow])
 NO_NETWORK = 'version = "1.0"\n[environment]\nnetwork_mode = "no-network"\n'
 
 
@@ -97,12 +97,25 @@ def test_what_is_stopped_is_cancelled_and_owed_and_leaves_nothing(backend: str, 
         assert process.wait(40) == 130
     assert "Traceback" not in log.read_text()
     assert outcomes(job) == {"cancelled": 2}
+    assert "3 attempts: 2 cancelled, 1 pending" in log.read_text()
     assert all(record["reward"] is None and not record["reward_valid"] for record in records(job).values())
     nothing_is_left(job, backend, f"sleep {nap}")
     resumed = harness("resume", job, env={"E2E_NAP": "0.01"})
     assert resumed.code == 0, resumed.err
     assert outcomes(job) == {"cancelled": 2, "scored": 3}
     assert sorted(records(job)) == ["t0__1", "t0__1r1", "t1__1", "t1__1r1", "t2__1"]
+
+
+def test_a_job_that_runs_is_not_resumed_by_a_second_process(tmp_path: Path) -> None:
+    mark = f"sleep 30.{os.getpid():07d}"
+    tasks, job, log = make_tasks(tmp_path, 1, mark), tmp_path / "jobs" / "job", tmp_path / "log"
+    with running("run", tasks, "--jobs-dir", tmp_path / "jobs", "--name", "job", log=log) as process:
+        wait_until(lambda: processes_with(mark) != [], "the agent acts")
+        refused = harness("resume", job)
+        assert (refused.code, refused.err) == (2, f"error: {job} is being run by another process\n")
+        assert processes_with(mark) != [], "and its sandbox is not taken for an orphan"
+        process.terminate()
+        assert process.wait(40) == 130
 
 
 def test_what_a_killed_write_left_behind_is_swept_by_the_next_start(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 from builders import make_task
 from command_line import Done, by_task, docker, harness, processes_with, sandboxes_left, scraps
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
+DOCKER = [pytest.mark.docker, pytest.mark.slow]
 
 Record = dict[str, Any]
 MARK = f"sleep 9{os.getpid():07d}"
@@ -95,6 +96,22 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "respawner": {"solve": solve(HOPS), "test": GIVES_NOTHING},
     "killer": {"solve": solve("touch /app/hello.txt; kill -9 -1"), "test": GRADES_HELLO},
+    "killer-of-pid-1": {
+        "solve": solve("kill -TERM 1; kill -HUP 1; kill -INT 1; kill -9 1; sleep 0.2; touch /app/hello.txt"),
+        "test": GRADES_HELLO,
+    },
+    "many-processes": {
+        "solve": solve(f"touch /app/hello.txt; for i in $(seq 1200); do {MARK} & done; wait"),
+        "test": GRADES_HELLO,
+        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 2.0\n',
+    },
+    "strange-logs": {
+        "solve": solve(
+            "touch /app/hello.txt; cd /logs/agent; touch $'a\\nb' $'\\xff\\xfe' -- '-rf' ' '; mkdir $'\\x1b[31m'; "
+            "for i in $(seq 300); do mkdir d && cd -P d || break; done; exit 0"
+        ),
+        "test": GRADES_HELLO,
+    },
     "verifier-timeout": {"test": f"#!/bin/bash\n{MARK}\n", "toml": 'version = "1.0"\n[verifier]\ntimeout_sec = 1.0\n'},
     "agent-timeout": {
         "solve": solve(f"touch /app/hello.txt; {MARK}"),
@@ -247,7 +264,7 @@ def docker_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return run("docker", tmp_path_factory.mktemp("docker"), TASKS | ON_DOCKER)
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=DOCKER)])
 def job(request: pytest.FixtureRequest) -> Job:
     found: Job = request.getfixturevalue(f"{request.param}_job")
     return found
@@ -296,6 +313,9 @@ EXPECTED: dict[str, tuple[str, float | None, str | None]] = {
     "survivor-against-a-verdict": FAILED,
     "respawner": MISSING,
     "killer": PASSED,
+    "killer-of-pid-1": PASSED,
+    "many-processes": PASSED,
+    "strange-logs": PASSED,
     "verifier-timeout": ("infra_error", None, "verifier_timeout"),
     "agent-timeout": PASSED,
     "agent-timeout-nothing": ("agent_failed", None, "agent_timeout"),
@@ -346,6 +366,7 @@ def test_every_task_ends_in_the_outcome_that_its_facts_ask_for(task: str, job: J
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.parametrize("task", EXPECTED_ON_DOCKER)
 def test_what_only_a_container_meets_ends_as_its_facts_ask_for_too(task: str, docker_job: Job) -> None:
     record = docker_job.records[task]
@@ -492,6 +513,7 @@ def test_a_verifier_of_its_own_sees_the_artifacts_and_nothing_else(job: Job) -> 
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job) -> None:
     folder = docker_job.folder("other-users")
     assert (folder / "agent" / "who").read_text() == "nobody\n"
@@ -499,6 +521,7 @@ def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.case("A8")
 def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(docker_job: Job) -> None:
     killed = docker_job.records["verifier-out-of-memory"]
@@ -509,6 +532,7 @@ def test_a_kill_for_memory_is_proven_by_the_engine_and_137_alone_proves_nothing(
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 @pytest.mark.case("A13")
 def test_a_build_past_its_deadline_leaves_no_builder(docker_job: Job) -> None:
     assert docker_job.records["build-hangs"]["failure"]["category"] == "infra_timeout"
@@ -516,6 +540,7 @@ def test_a_build_past_its_deadline_leaves_no_builder(docker_job: Job) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 def test_a_failed_build_says_which_command_failed_and_how(docker_job: Job) -> None:
     assert "returned a non-zero code: 7" in docker_job.records["build-fails"]["failure"]["message"]
 

@@ -19,10 +19,12 @@ def test_an_example_runs_as_it_stands(script: Path, tmp_path: Path) -> None:
         [script, tmp_path],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=55,
         env={**os.environ, "PATH": path},
         cwd=tmp_path,
     )
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 

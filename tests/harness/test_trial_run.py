@@ -96,6 +96,28 @@ async def test_what_lies_in_the_logs_is_fetched_and_what_was_planted_among_it_re
     assert result.dropped_files == ["/logs/agent/trajectory.json (reserved name)"]
 
 
+async def test_logs_too_large_to_fetch_are_missed_and_named_but_the_verdict_stands(tmp_path: Path) -> None:
+    async def act(run: AgentRun) -> None:
+        await run.sandbox.write("/logs/agent/huge", b"x" * 100)
+        run.sandbox.max_download = 99  # type: ignore[attr-defined]
+
+    result = await run(tmp_path, make_task(tmp_path), agent=acting(act))
+    assert (result.outcome, result.reward) == (Outcome.SCORED, 1.0)
+    assert result.dropped_files == ["/logs (not collected: the download is too large)"]
+
+
+async def test_an_artifact_too_large_to_fetch_failed_and_is_no_trouble_of_the_sandboxs(tmp_path: Path) -> None:
+    async def act(run: AgentRun) -> None:
+        await run.sandbox.write("/app/huge", b"x" * 100)
+        run.sandbox.max_download = 99  # type: ignore[attr-defined]
+
+    task = make_task(tmp_path, toml='version = "1.0"\nartifacts = ["/app/huge"]\n')
+    result = await run(tmp_path, task, agent=acting(act))
+    assert (result.outcome, result.reward) == (Outcome.SCORED, 1.0)
+    manifest = json.loads((tmp_path / "job" / "greet__1" / "artifacts" / "manifest.json").read_text())
+    assert [(entry["source"], entry["status"]) for entry in manifest][1:] == [("/app/huge", "failed")]
+
+
 @pytest.mark.parametrize("verifier_user", ["judge", None])
 async def test_where_the_verifier_is_not_root_its_folders_are_emptied_and_filled_by_root(
     tmp_path: Path, verifier_user: str | None

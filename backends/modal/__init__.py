@@ -1,0 +1,1 @@
+"""Sandboxes in the Modal cloud, through its own SDK."""
