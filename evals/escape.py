@@ -7,7 +7,6 @@ import re
 from harness.cli.text import plain
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|~$:@-])")
-_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def markdown(text: str, limit: int = 300) -> str:
@@ -18,8 +17,8 @@ def markdown(text: str, limit: int = 300) -> str:
 
 
 def xml(text: str, limit: int = 10_000) -> str:
-    """Characters that XML can hold; quoting is the writer's."""
-    return _XML.sub("\ufffd", _cut(text, limit))
+    """Lines of printable characters, all of which XML can hold; quoting is the writer's."""
+    return "\n".join(map(plain, _cut(text, limit).split("\n")))
 
 
 def annotation(text: str, limit: int = 1000) -> str:

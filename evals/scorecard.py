@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from evals.categories import MIN_N, UNCATEGORISED, Category, groups_of, in_order
-from evals.stats.intervals import clopper_pearson, clustered_wilson, t_interval
+from evals.stats.intervals import clopper_pearson, clustered_wilson, fixed_tasks_error, t_interval
 from evals.stats.passk import OverTasks, over_tasks, pass_at_k, pass_hat_k
 from harness.job.summary import Finished, JobSummary
 
@@ -73,6 +73,8 @@ class Scorecard:
     Attributes:
         pass_at, pass_hat: pass@k and pass^k by k, over tasks; empty for one attempt per task.
         flaky: names of tasks that passed some attempts and failed others.
+        fixed_error: the standard error of the rate on exactly these tasks, where every one has several attempts; the
+            interval, which is wider, is for tasks like these.
     """
 
     by: By
@@ -83,6 +85,7 @@ class Scorecard:
     pass_at: Mapping[int, OverTasks]
     pass_hat: Mapping[int, OverTasks]
     flaky: tuple[str, ...]
+    fixed_error: float | None
     cost: float | None
     seconds: float | None
 
@@ -127,6 +130,7 @@ def scorecard(
         pass_at={k: over_tasks(pass_at_k, counts, k) for k in _ks(most)},
         pass_hat={k: over_tasks(pass_hat_k, counts, k) for k in _ks(most)},
         flaky=tuple(sorted(name for (name, group), (n, c) in zip(by_task.items(), counts, strict=True) if 0 < c < n)),
+        fixed_error=fixed_tasks_error([(c, n) for n, c in counts]),
         cost=summary.spent["cost"],
         seconds=_seconds(attempts),
     )
@@ -213,6 +217,7 @@ def document(card: Scorecard, job: str, findings: Sequence[str]) -> dict[str, An
         "pass_at_k": {str(k): _over_document(value) for k, value in card.pass_at.items()},
         "pass_hat_k": {str(k): _over_document(value) for k, value in card.pass_hat.items()},
         "flaky": list(card.flaky),
+        "standard_error_on_these_tasks": card.fixed_error,
         "cost_usd": card.cost,
         "trial_seconds": card.seconds,
         "findings": list(findings),

@@ -103,6 +103,9 @@ def _lines(card: Scorecard, findings: list[str]) -> list[str]:
     lines = [f"{card.all.total} attempts: {counts}" + (f"; {card.retries} repeated" if card.retries else "")]
     lines += [", ".join(over("pass@", k, value) for k, value in card.pass_at.items())] if card.pass_at else []
     lines += [", ".join(over("pass^", k, value) for k, value in card.pass_hat.items())] if card.pass_hat else []
+    if card.fixed_error is not None and not card.all.incomplete:
+        error = f"{100 * card.fixed_error:.1f}pp"
+        lines.append(f"intervals are for tasks like these; on exactly these, the rate's standard error is {error}")
     if card.flaky:
         shown = ", ".join(map(plain, card.flaky[:8])) + (" ..." if len(card.flaky) > 8 else "")
         lines.append(f"{len(card.flaky)} tasks pass some attempts and fail others: {shown}")

@@ -183,6 +183,34 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
     assert err.count("\n") == 1
 
 
+def test_names_that_attack_a_terminal_or_a_ci_system_are_shown_not_obeyed(tmp_path: Path) -> None:
+    names = [
+        "\x1b[31mred\x1b[0m",
+        "\n::error::owned",
+        "[bold]x[/bold][link=http://e]",
+        "\u202egnp",
+        "<script>",
+        "a|b`c",
+    ]
+    base, new = (
+        write_job(
+            tmp_path / name,
+            {each: [reward] for each in [*names, *map(str, range(10))]},
+            categories={each: [each] for each in names},
+            tags={each: [each] for each in names},
+        )
+        for name, reward in (("base", 1.0), ("new", 0.0))
+    )
+    said = [run("summary", new, "--by", by).out for by in ("category", "task", "tag")]
+    said.append(run("compare", base, new).out)
+    for format_ in ("text", "markdown", "github", "json", "junit"):
+        said.append(run("gate", new, "--baseline", base, "--format", format_, code=1).out)
+    for text in said:
+        assert not set(text) & set("\x1b\x07\x00\u202e")
+        assert "\n::error::owned" not in text
+    assert "[bold]x[/bold]" in said[1]
+
+
 @pytest.mark.case("F6")
 def test_a_job_in_which_nothing_counts_has_no_rate_and_never_passes(tmp_path: Path) -> None:
     job = write_job(tmp_path / "job", {f"t{n}": [INFRA] for n in range(12)})
