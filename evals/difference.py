@@ -79,3 +79,8 @@ def t_interval_of(pairs: Sequence[tuple[Counts, Counts]], confidence: float) -> 
     attempts = min(sum(n for (_, n), _ in pairs), sum(n for _, (_, n) in pairs))
     half = square / (attempts + square)
     return max(-1.0, found.mean - half), min(1.0, found.mean + half)
+
+
+def points(value: float, *, sign: bool = False) -> str:
+    """A difference of shares, in percentage points."""
+    return f"{100 * value:+.1f}pp" if sign else f"{100 * value:.1f}pp"

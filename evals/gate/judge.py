@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from fnmatch import fnmatchcase
 
 from evals.categories import Category
 from evals.compare import Comparison, Pairs, compare, counts_of, pairs_of
+from evals.difference import points
+from evals.gate.demands import floors_missed, must_pass_broken, pinned_worse, too_dear
 from evals.gate.outlook import Outlook, outlook
 from evals.gate.policy import OnInconclusive, Policy
 from evals.gate.quarantine import Entry, Quarantined, apply
 from evals.gate.rule import Reading, Verdict, read
 from evals.pairing import Pairing, pair
 from evals.run import Run, TaskRun, unscored
-from evals.stats.intervals import clustered_wilson
-from evals.stats.multiplicity import holm
 
 PASSED, FAILED, INVALID, UNDECIDED = 0, 1, 3, 4
 """Exit codes; 2 is a request that cannot be."""
@@ -158,10 +157,10 @@ def _evaluate(pairs: Pairs, policy: Policy, comparison: Comparison) -> tuple[Ver
     reading = read(counts_of(pairs), policy)
     failed = [
         *([_regression(reading, policy, len(pairs))] if reading.verdict is Verdict.FAIL else []),
-        *_floors_missed(pairs, policy),
-        *_pinned_worse(pairs, policy),
-        *_must_pass_broken(pairs, policy),
-        *_too_dear(comparison, policy),
+        *floors_missed(pairs, policy),
+        *pinned_worse(pairs, policy),
+        *must_pass_broken(pairs, policy),
+        *too_dear(comparison, policy),
     ]
     if failed:
         return Verdict.FAIL, failed
@@ -182,58 +181,6 @@ def _no_regression(reading: Reading, policy: Policy) -> str:
         return f"{seen}; a drop of {points(policy.margin)} is ruled out {bound}"
     undecided = f"neither is a regression proven (p = {reading.p:.2g}) nor a drop of {points(policy.margin)} ruled out"
     return f"{seen}; {undecided} {bound}"
-
-
-def points(value: float, *, sign: bool = False) -> str:
-    """A difference of shares, in percentage points."""
-    return f"{100 * value:+.1f}pp" if sign else f"{100 * value:.1f}pp"
-
-
-def _floors_missed(pairs: Pairs, policy: Policy) -> list[str]:
-    asked = [("the success rate", pairs, policy.floor, 1)] if policy.floor is not None else []
-    asked += [(f"category {f.category}", pairs_of(pairs, f.category), f.rate, f.min_tasks) for f in policy.floors]
-    found = []
-    for what, of, floor, min_tasks in asked:
-        interval = clustered_wilson([[True] * new.passed + [False] * (new.counted - new.passed) for _, new in of])
-        if floor is not None and interval is not None and len(of) >= min_tasks and interval[1] < floor:
-            found.append(f"{what} is below its floor of {floor:.1%}: at most {interval[1]:.1%} on {len(of)} tasks")
-    return found
-
-
-def _pinned_worse(pairs: Pairs, policy: Policy) -> list[str]:
-    groups = [(category, pairs_of(pairs, category)) for category in policy.pinned]
-    readings = [(category, read(counts_of(of), policy)) for category, of in groups if of]
-    adjusted = holm([reading.p for _, reading in readings])
-    return [
-        f"pinned category {category} fell by {points(-reading.difference)} (Holm p = {p:.2g})"
-        for (category, reading), p in zip(readings, adjusted, strict=True)
-        if p <= policy.alpha and -reading.difference >= policy.min_effect - 1e-12
-    ]
-
-
-def _must_pass_broken(pairs: Pairs, policy: Policy) -> list[str]:
-    return [
-        f"{new.name} must pass: {base.passed} of {base.counted} attempts passed before, 0 of {new.counted} now"
-        for base, new in pairs
-        if _must_pass(new, policy) and base.passed == base.counted and new.passed == 0
-    ]
-
-
-def _must_pass(task: TaskRun, policy: Policy) -> bool:
-    tagged = not set(task.tags).isdisjoint(policy.must_pass_tags)
-    return tagged or any(fnmatchcase(task.name, pattern) for pattern in policy.must_pass)
-
-
-def _too_dear(comparison: Comparison, policy: Policy) -> list[str]:
-    if policy.max_cost_increase is None or comparison.cost is None:
-        return []
-    base, new = comparison.cost
-    if new <= base * (1 + policy.max_cost_increase) + 1e-12:
-        return []
-    rise = f"{new / base - 1:.0%}" if base else "from nothing"
-    return [
-        f"the cost per attempt rose by {rise}, allowed are {policy.max_cost_increase:.0%}: ${base:.4f} to ${new:.4f}"
-    ]
 
 
 def _notes(comparison: Comparison, policy: Policy) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from evals.compare import Comparison
+from evals.difference import points
 from evals.escape import markdown as inert
-from evals.gate.judge import GateResult, points
+from evals.gate.judge import GateResult
 from evals.gate.output.words import headline, money, outlook_lines, rates
 from evals.gate.rule import Verdict
 from harness.cli.text import percent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evals.compare import Comparison
-from evals.gate.judge import GateResult, points
+from evals.difference import points
+from evals.gate.judge import GateResult
 from evals.gate.output.words import headline, money, outlook_lines, rates
 from harness.cli.text import percent, plain
 

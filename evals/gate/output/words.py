@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evals.compare import Comparison
-from evals.difference import Difference
-from evals.gate.judge import GateResult, points
+from evals.difference import Difference, points
+from evals.gate.judge import GateResult
 from evals.gate.outlook import attempts_if_nothing_varies
 from evals.gate.rule import Verdict
 from harness.cli.text import percent
