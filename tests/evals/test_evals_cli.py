@@ -211,6 +211,18 @@ def test_names_that_attack_a_terminal_or_a_ci_system_are_shown_not_obeyed(tmp_pa
     assert "[bold]x[/bold]" in said[1]
 
 
+def test_without_scipy_everything_but_the_exact_interval_works(tmp_path: Path) -> None:
+    (tmp_path / "scipy.py").write_text("raise ImportError('not installed')")
+    env = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPO}"}
+    job = write_job(tmp_path / "job", {f"t{n}": [1.0, float(n % 2)] for n in range(30)})
+    single = write_job(tmp_path / "single", {f"t{n}": [0.5] for n in range(30)})
+    assert harness("summary", job, env=env).code == harness("summary", single, env=env).code == 0
+    assert harness("compare", job, job, env=env).code == 0
+    assert harness("gate", job, "--baseline", job, env=env).code == 0
+    done = harness("summary", single, "--ci", "exact", env=env)
+    assert (done.code, done.err) == (2, "error: this interval needs scipy: pip install 'harness-rl[evals]'\n")
+
+
 @pytest.mark.case("F6")
 def test_a_job_in_which_nothing_counts_has_no_rate_and_never_passes(tmp_path: Path) -> None:
     job = write_job(tmp_path / "job", {f"t{n}": [INFRA] for n in range(12)})
