@@ -188,6 +188,7 @@ class TrialResult(_Record):
     tags: list[str] = Field(default_factory=list)
     categories: list[str] = Field(default_factory=list)
     difficulty: str | None = None
+    task_tags: list[str] = Field(default_factory=list)
     attempt: int = 1
     retry: int = 0
     seed: int | None = None

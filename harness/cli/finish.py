@@ -8,7 +8,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from harness.cli.display import duration, end_table, percent, plain
+from harness.cli.display import end_table
+from harness.cli.text import duration, percent, plain
 from harness.failures import Outcome
 from harness.job.progress import summary_document
 from harness.job.runner import JobOutcome

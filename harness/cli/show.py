@@ -56,22 +56,12 @@ def _is_trial(path: Path) -> bool:
 
 
 def _show_job(path: Path, console: Console, as_json: bool) -> None:
-    from harness.cli.display import end_table, plain
-    from harness.job.progress import summarise, summary_document
-    from harness.store.files import read_json
+    from harness.cli.display import end_table
+    from harness.cli.text import plain
+    from harness.job.progress import load_summary, summary_document
     from harness.store.layout import JobPaths
 
-    paths = JobPaths(path)
-    n_total, pass_mark = None, 1.0
-    try:
-        document = read_json(paths.result)
-        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
-        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
-    except (OSError, ValueError, AttributeError, TypeError):
-        pass
-    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
-    if not summary.last and not findings:
-        raise UsageError(f"{path} holds no trials")
+    summary, findings = load_summary(JobPaths(path))
     if as_json:
         console.print_json(json.dumps({"job": str(path), **summary_document(summary), "findings": findings}))
         return
@@ -88,7 +78,7 @@ def _trials_table(summary: JobSummary) -> object:
     from rich.markup import escape
     from rich.table import Table
 
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     table = Table(show_edge=False, pad_edge=False)
     for name in ("trial", "outcome", "reward", "failure", "time"):
@@ -134,7 +124,7 @@ def _show_trial(
 
 
 def _verifier_tail(path: Path) -> str:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     output = path / "verifier" / "test-stdout.txt"
     if not output.is_file() or output.is_symlink():
@@ -146,7 +136,7 @@ def _verifier_tail(path: Path) -> str:
 
 
 def _print_facts(result: TrialResult, console: Console) -> None:
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     facts = {
         "task": result.task_name,
@@ -195,7 +185,7 @@ def _show_trajectory(
 
 
 def _print_step(step: Step, console: Console, limit: int) -> None:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     def show_text(text: str, indent: str, style: str | None = None) -> None:
         shown = text if len(text) <= limit else text[:limit] + f" ... ({len(text) - limit} more characters; --full)"

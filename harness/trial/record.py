@@ -53,6 +53,7 @@ def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
         started_at=now(),
         categories=list(full.categories) if full else [],
         difficulty=full.difficulty if full else None,
+        task_tags=list(full.tags) if full else [],
         attempt=spec.attempt,
         retry=spec.retry,
         seed=spec.seed(context.seed),
