@@ -199,6 +199,7 @@ class TrialResult(_Record):
     limits: dict[str, Any] = Field(default_factory=dict)
     cleaned: list[str] = Field(default_factory=list)
     dropped_files: list[str] = Field(default_factory=list)
+    n_dropped_files: int = 0
     behaviour: Behaviour = Field(default_factory=Behaviour)
 
     @property

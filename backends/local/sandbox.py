@@ -42,8 +42,9 @@ living() {
 n=0
 while living && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
 """
-"""Kills all, and waits until none but the first process, its reader and this shell lives. The dead may wait to be reaped: whoever
-entered the namespace for a command that had stopped itself is stopped as well, and reaps only when woken."""
+"""Kills all, and waits until none but the first process, its reader and this shell lives. The dead may wait to be
+reaped: whoever entered the namespace for a command that had stopped itself is stopped as well, and reaps only when
+woken."""
 
 
 class LocalSandbox:

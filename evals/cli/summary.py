@@ -43,7 +43,7 @@ def summary(
     if as_json:
         typer.echo(json.dumps(document(card, str(job), findings), allow_nan=False))
         return 0
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(_table(card))
     for line in _lines(card, findings):
         console.print(line, markup=False, soft_wrap=True)

@@ -49,7 +49,7 @@ def _accounts(outcome: JobOutcome) -> str:
         + ", ".join(f"{count} {name}" for name, count in counts.items())
     ]
     if summary.n_retries:
-        parts.append(f"{summary.n_retries} repeated after infrastructure failures")
+        parts.append(f"{summary.n_retries} more executions, of attempts that were repeated or resumed")
     rate = summary.rate()
     if rate.n and rate.n < summary.n_total:
         parts.append(f"if everything unscored had failed: {percent(rate.worst_case)}")

@@ -141,7 +141,7 @@ def run(
         raise UsageError("name what to run: a dataset, or --suite NAME")
     found = config or find_config(Path.cwd())
     job = _checked(
-        dataset=suite or dataset or "",
+        dataset=suite or _from_anywhere(dataset or ""),
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
         n_tasks=n_tasks,
@@ -182,6 +182,15 @@ def _checked(**fields: Any) -> JobConfig:
         first = error.errors()[0]
         name = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
         raise UsageError(f"{name}: {first['msg']}, not {first['input']!r}") from None
+
+
+def _from_anywhere(dataset: str) -> str:
+    """A folder by its full path, so that the job can be resumed from another folder; anything else as it is."""
+    from harness.task.suites import bundled_suites
+
+    if dataset.partition("/")[0] in bundled_suites() or not Path(dataset).is_dir():
+        return dataset
+    return str(Path(dataset).resolve())
 
 
 def _job_name(name: str | None) -> str:

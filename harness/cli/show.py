@@ -30,7 +30,14 @@ def show(
     """Show a job's results, or one trial's trajectory. Reads job folders of Harbor, too."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
+    if grep is not None:
+        try:
+            re.compile(grep)
+        except re.error as error:
+            raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+    if path.name == "result.json":
+        path = path.parent
     if path.is_file():
         _show_trajectory(path, console, step, tail, grep, full)
     elif (path / "task.toml").exists():
@@ -101,6 +108,9 @@ def _trials_table(summary: JobSummary) -> object:
 def _show_trial(
     path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool, as_json: bool
 ) -> None:
+    from rich.markup import escape
+
+    from harness.cli.text import plain
     from harness.store.reader import load_result
 
     try:
@@ -116,7 +126,7 @@ def _show_trial(
         _print_facts(result, console)
     for trajectory in [path / "agent" / "trajectory.json", *sorted(path.glob("steps/*/agent/trajectory.json"))]:
         if trajectory.is_file():
-            console.rule(str(trajectory.relative_to(path)), characters="-")
+            console.rule(escape(plain(str(trajectory.relative_to(path)))), characters="-")
             _show_trajectory(trajectory, console, step, tail, grep, full)
     if result_tail := _verifier_tail(path):
         console.rule("verifier", characters="-")
@@ -173,10 +183,7 @@ def _show_trajectory(
         if not steps:
             raise UsageError(f"{path} has no step {step}")
     if grep is not None:
-        try:
-            pattern = re.compile(grep)
-        except re.error as error:
-            raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+        pattern = re.compile(grep)
         steps = [each for each in steps if pattern.search(each.model_dump_json())]
     if tail is not None:
         steps = steps[-tail:]
