@@ -12,6 +12,7 @@ import harness
 from harness.errors import UsageError
 from harness.store.files import read_json
 from harness.store.layout import JobPaths
+from harness.strict_json import whole
 from harness.task.model import BrokenTask, Task
 
 
@@ -110,7 +111,7 @@ def _major(version: str) -> str:
 def locked_tasks(tasks: Iterable[Task | BrokenTask]) -> tuple[LockedTask, ...]:
     """The tasks by name, place and content; a broken one has an empty digest."""
     return tuple(
-        LockedTask(name=task.name, path=str(task.path), digest=task.digest if isinstance(task, Task) else "")
+        LockedTask(name=task.name, path=whole(str(task.path)), digest=task.digest if isinstance(task, Task) else "")
         for task in tasks
     )
 
