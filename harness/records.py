@@ -188,6 +188,7 @@ class TrialResult(_Record):
     tags: list[str] = Field(default_factory=list)
     categories: list[str] = Field(default_factory=list)
     difficulty: str | None = None
+    task_tags: list[str] = Field(default_factory=list)
     attempt: int = 1
     retry: int = 0
     seed: int | None = None
@@ -198,6 +199,7 @@ class TrialResult(_Record):
     limits: dict[str, Any] = Field(default_factory=dict)
     cleaned: list[str] = Field(default_factory=list)
     dropped_files: list[str] = Field(default_factory=list)
+    n_dropped_files: int = 0
     behaviour: Behaviour = Field(default_factory=Behaviour)
 
     @property

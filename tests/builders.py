@@ -61,6 +61,7 @@ class MemorySandbox:
     user: str = "root"
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
     created_at: float = field(default_factory=time.time)
     max_download: int = 1 << 30
 
@@ -167,7 +168,7 @@ class MemorySandbox:
                 path = target / name[len(source) + 1 :]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
-        return []
+        return list(self.dropped)
 
     async def kill_processes(self) -> None:
         self._require_alive()

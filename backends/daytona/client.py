@@ -51,8 +51,7 @@ class Client:
         if sdk is not None:
             with suppress(SandboxError):
                 async with deadline(self._translate, "close", backend=NAME, timeout=_CLOSE_SEC):
-                    await _close_events(sdk)
-                    await sdk.close()  # type: ignore[no-untyped-call]
+                    await _close(sdk)
             await _cancel_events()
 
     def _open(self) -> AsyncDaytona:
@@ -80,14 +79,15 @@ class Client:
         return translate(error, operation, sandbox_id, secret=self._secret)
 
 
-async def _close_events(sdk: AsyncDaytona) -> None:
-    """End the SDK's stream of events, which its own `close` leaves trying to connect where the service is gone."""
+async def _close(sdk: AsyncDaytona) -> None:
+    """Close the SDK, and its stream of events, which would otherwise try for ever to reach a service that is gone."""
     stream = getattr(getattr(sdk, "_event_dispatcher", None), "_sio", None)
     if stream is not None:
+        stream.reconnection = False
         await stream.shutdown()
-        session = stream.eio.http
-        if session is not None:
-            await session.close()
+    await sdk.close()  # type: ignore[no-untyped-call]
+    if stream is not None and stream.eio.http is not None:
+        await stream.eio.http.close()
 
 
 async def _cancel_events() -> None:

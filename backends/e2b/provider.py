@@ -100,8 +100,7 @@ class E2BProvider:
         try:
             return await self._start(spec, template)
         except SandboxImageNotFound:
-            self._templates.forget(template)
-            return await self._start(spec, await self._templates.ensure(spec))
+            return await self._start(spec, await self._templates.ensure(spec, stale=template))
 
     async def list(self, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         """See SandboxProvider."""

@@ -42,15 +42,18 @@ class Templates:
         self._translate = translate
         self._once: Once[Template] = Once()
 
-    async def ensure(self, spec: SandboxSpec) -> Template:
+    async def ensure(self, spec: SandboxSpec, *, stale: Template | None = None) -> Template:
         """The spec's template, built if the account lacks it, within `build_timeout_sec`.
 
+        `stale` is one that no sandbox could be created from: an alias outlives a build that failed.
         Raises SandboxBuildError (with the log), SandboxUnsupported, SandboxTimeout, and what calls raise.
         """
         alias, read = await asyncio.to_thread(_identify, spec)
+        if stale is not None:
+            self._once.forget(alias, stale)
         try:
             async with asyncio.timeout(spec.build_timeout_sec) as limit:
-                return await self._once.get(alias, lambda: self._make(alias, read, spec))
+                return await self._once.get(alias, lambda: self._make(alias, read, spec, anew=stale is not None))
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -60,14 +63,10 @@ class Templates:
                 operation="build",
             ) from error
 
-    def forget(self, template: Template) -> None:
-        """Ask again next time: the account said that it is gone."""
-        self._once.forget(template.alias)
-
-    async def _make(self, alias: str, text: str | None, spec: SandboxSpec) -> Template:
+    async def _make(self, alias: str, text: str | None, spec: SandboxSpec, *, anew: bool) -> Template:
         async with self._deadline("build", _CALL_SEC):
             read = None if text is None else plan(text)
-        if not await repeated(lambda: self._exists(alias)):
+        if anew or not await repeated(lambda: self._exists(alias)):
             await self._build(alias, read, spec)
         return Template(alias, user=read.user if read else "root", workdir=read.workdir if read else None)
 

@@ -39,12 +39,14 @@ async def run(
     timeout: float,
     max_output: int,
     leftovers: Leftovers,
+    entered: set[int],
     kill_all: Callable[[], None],
 ) -> ExecuteResponse:
     """Run `argv`, a shell on its descriptor 3, and wait for it, at most `timeout` seconds.
 
     `stdin` is content, a descriptor, or None for nothing; `stdout` a descriptor that takes the place of capturing.
-    `kill_all` is the last resort against a command that forks faster than its processes can be found.
+    The pid that waits for the command outside of its namespace stands in `entered` meanwhile. `kill_all` is the last
+    resort against a command that forks faster than its processes can be found.
     Raises NotStarted if what should have become that shell gave up before.
     """
     loop = asyncio.get_running_loop()
@@ -55,6 +57,7 @@ async def run(
     ended = timed_out = False
     try:
         pid = _start(argv, text, stdin, out.write_end if stdout is None else stdout, err.write_end)
+        entered.add(pid)
         out.start(loop)
         err.start(loop)
         pidfd = os.pidfd_open(pid)
@@ -73,6 +76,7 @@ async def run(
         if pid >= 0:
             if not ended:
                 _kill_command(pid, tag, kill_all)
+            entered.discard(pid)
             _, status = os.waitpid(pid, 0)  # noqa: ASYNC222 - it has ended
         leftovers.take(out)
         leftovers.take(err)

@@ -17,6 +17,7 @@ from backends.local.init import Init, start_init
 from backends.local.namespaces import Isolation, Probe, probe, seal_argv, start_argv
 from backends.local.process import run_blocking
 from backends.local.sandbox import LocalSandbox
+from backends.local.tags import kill_owned
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
@@ -94,6 +95,8 @@ class LocalProvider:
         home = await asyncio.to_thread(find, sandbox_id)
         if home is not None:
             await asyncio.to_thread(destroy, home)
+            if home.uid is not None:
+                await asyncio.to_thread(kill_owned, home.uid)
 
     async def close(self) -> None:
         """There is no connection to release."""

@@ -10,11 +10,12 @@ import shlex
 import signal
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from backends import archive, posix
 from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
-from backends.local.home import Home, destroy
+from backends.local.home import Home, destroy, restore
 from backends.local.init import Init
 from backends.local.namespaces import Isolation, Limits, enter_argv
 from backends.local.process import NotStarted, run, run_blocking
@@ -30,9 +31,20 @@ _DEFAULT_FILE_MB = 10 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAR_TROUBLE = re.compile(rb"^tar: (.*): (?:Cannot|File removed|socket ignored)", re.MULTILINE)
 _KILL_ALL = b"""kill -9 -1
+living() {
+  count=0
+  for f in /proc/[0-9]*/stat; do
+    read -r line 2>/dev/null <"$f" || continue
+    case ${line##*) } in [ZX]*) ;; *) count=$((count + 1)) ;; esac
+  done
+  [ $count -gt 3 ]
+}
 n=0
-while set -- /proc/[0-9]*; [ $# -gt 3 ] && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
+while living && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
 """
+"""Kills all, and waits until none but the first process, its reader and this shell lives. The dead may wait to be
+reaped: whoever entered the namespace for a command that had stopped itself is stopped as well, and reaps only when
+woken."""
 
 
 class LocalSandbox:
@@ -61,6 +73,7 @@ class LocalSandbox:
         self._init = init
         self._forget = forget
         self._leftovers = Leftovers()
+        self._entered: set[int] = set()
         self._next_tag = home.first_tag + 1
         self._stopping: asyncio.Task[None] | None = None
         self._end = asyncio.get_running_loop().call_later(spec.ttl_sec, self._begin_stop)
@@ -196,6 +209,7 @@ class LocalSandbox:
     async def kill_processes(self) -> None:
         self._check_alive("kill_processes")
         await asyncio.to_thread(self._kill_all)
+        self._wake()
         self._check_alive("kill_processes")
 
     async def is_alive(self) -> bool:
@@ -223,6 +237,7 @@ class LocalSandbox:
         self._end.cancel()
         if self._init is not None:
             self._init.kill()
+        self._wake()
         self._leftovers.close()
         await asyncio.to_thread(destroy, self._home)
         self._forget(self.id)
@@ -251,7 +266,15 @@ class LocalSandbox:
         if self._isolation is Isolation.NONE:
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
+            restore(self._home)  # or nothing of ours could be started
             run_blocking(self._enter(self._home.first_tag, self._own_limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+            restore(self._home)  # and now there is nobody left to undo it
+
+    def _wake(self) -> None:
+        """nsenter stops itself along with its command; when the command is dead, it must go on to notice."""
+        for pid in self._entered:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     async def _run(
         self,
@@ -277,6 +300,7 @@ class LocalSandbox:
                 timeout=timeout,
                 max_output=max_output,
                 leftovers=self._leftovers,
+                entered=self._entered,
             )
         except (NotStarted, OSError) as error:
             self._check_alive("execute")

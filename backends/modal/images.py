@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import modal
 
-from backends.errors import SandboxBuildError, SandboxTimeout, SandboxUnsupported
+from backends.errors import SandboxTimeout, SandboxUnsupported
 from backends.local.image import logical_lines
 from backends.modal.errors import NAME
 from backends.modal.session import Session, call
+from backends.remote.once import folder_digest
 from backends.spec import SandboxSpec
 
 _CLOSE_SEC = 5.0
@@ -41,7 +41,9 @@ class Images:
 
         Raises SandboxBuildError (with the log), SandboxImageNotFound, SandboxTimeout, SandboxUnavailable.
         """
-        key = f"image {spec.image}" if spec.build_dir is None else await asyncio.to_thread(_digest, spec.build_dir)
+        key = (
+            f"image {spec.image}" if spec.build_dir is None else await asyncio.to_thread(folder_digest, spec.build_dir)
+        )
         build = self._builds.get(key)
         if build is None:
             build = self._builds[key] = asyncio.create_task(self._make(spec))
@@ -101,20 +103,3 @@ def _last_user(dockerfile: Path) -> str | None:
                     f"{dockerfile}:{number}: a USER that is a variable; name the user", backend=NAME, operation="build"
                 )
     return None if user in ("root", "0") else user
-
-
-def _digest(folder: Path) -> str:
-    """Names, modes and contents of a build folder."""
-    if not (folder / "Dockerfile").is_file():
-        raise SandboxBuildError(f"{folder} holds no Dockerfile", backend=NAME)
-    digest = hashlib.sha256()
-    try:
-        for path in sorted(folder.rglob("*")):
-            status = path.lstat()
-            digest.update(f"{path.relative_to(folder)}\0{status.st_mode:o}\0".encode("utf-8", "surrogateescape"))
-            if path.is_file():
-                digest.update(f"{status.st_size}\0".encode())
-                digest.update(path.read_bytes())
-    except OSError as error:
-        raise SandboxBuildError(f"{folder} cannot be read: {error}", backend=NAME) from error
-    return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AbstractAsyncContextManager, suppress
 
 import modal
@@ -16,6 +17,9 @@ CALL_TIMEOUT_SEC = 60.0
 """Deadline of one plain call. The SDK itself may retry a dead connection for longer than that."""
 
 _CLOSE_SEC = 10.0
+
+# The SDK's HTTP/2 library writes every header at level DEBUG, and the token is one.
+logging.getLogger("hpack").setLevel(logging.INFO)
 
 
 def credentials() -> tuple[str, str]:

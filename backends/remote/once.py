@@ -39,9 +39,10 @@ class Once(Generic[T]):
                     raise
             return self._made[key]
 
-    def forget(self, key: str) -> None:
-        """Make it anew next time: the provider said that it is gone."""
-        self._made.pop(key, None)
+    def forget(self, key: str, made: T | None = None) -> None:
+        """Make it anew next time: the provider said that it is gone. With `made`, only if that is what is known."""
+        if made is None or self._made.get(key) is made:
+            self._made.pop(key, None)
 
 
 def folder_digest(folder: Path) -> str:

@@ -45,12 +45,6 @@ class GrowingDocument:
     def update(self, head: bytes, last: bytes, tail: bytes) -> None:
         """Make `last` the last item. Raises OSError, and then the document is what it was before."""
         behind, ahead = self._copies
-        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        if not behind.end:
-            # What a killed process left here may be linked to the document: it is removed, never written into.
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            behind.path.unlink(missing_ok=True)
-            flags |= os.O_CREAT | os.O_EXCL
         lacking = self._lacking(behind)
         start = behind.end
         settled = b"".join([head if not start else b"", *(item + _SEPARATOR for item in lacking)])

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from typer.core import TyperCommand, TyperGroup
 from harness.errors import UsageError
 
 ENTRY_POINT_GROUP = "harness.commands"
+OWN_DISTRIBUTION = "harness-rl"
 
 EVALUATE = "Evaluate"
 INSPECT = "Inspect"
+JUDGE = "Judge"
 MORE = "More"
 
 
@@ -50,10 +52,14 @@ BUILT_IN: dict[str, CommandRow] = {
 def command_rows() -> dict[str, CommandRow]:
     """Every command by name, in the order of `--help`. A plug-in never replaces a command of ours."""
     plugins = {
-        point.name: CommandRow(point.value, _summary(point.value.partition(":")[0]), MORE)
+        point.name: CommandRow(point.value, _summary(point.value.partition(":")[0]), _panel(point))
         for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
     }
     return {**BUILT_IN, **{name: row for name, row in plugins.items() if name not in BUILT_IN}}
+
+
+def _panel(point: EntryPoint) -> str:
+    return JUDGE if point.dist is not None and point.dist.name == OWN_DISTRIBUTION else MORE
 
 
 def _summary(module: str) -> str:

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli.text import duration, percent, plain
 from harness.job.runner import RunningJob
 from harness.job.summary import JobSummary
 from harness.records import TrialResult
@@ -24,27 +25,6 @@ from harness.trial.events import Event, Phase, PhaseStarted, TrialFinished, Tria
 
 _SHOWN_TRIALS = 8
 _HEARTBEAT_SEC = 30.0
-
-
-def plain(text: str) -> str:
-    """Text from outside, on one line, with control characters made visible."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-
-
-def percent(value: float | None) -> str:
-    """A share as a percentage; "n/a" where it is unknown."""
-    return "n/a" if value is None else f"{100 * value:.1f}%"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as a person says them."""
-    if seconds is None:
-        return "n/a"
-    if seconds < 60:
-        return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
 
 
 class Display(Protocol):
@@ -136,6 +116,7 @@ class PlainDisplay:
             self._done += 1
             self.say(f"[{self._done}/{self._job.n_owed}] {_one_line(event.result)}")
         elif isinstance(event, TrialRetried):
+            self._done -= 1  # the attempt is still owed
             self.say(f"  {plain(event.result.trial_name)} is repeated in {event.delay_sec:.0f} s")
         elif self._job is not None and time.monotonic() - self._last > _HEARTBEAT_SEC:
             self.say(f"... {self._done}/{self._job.n_owed} done")

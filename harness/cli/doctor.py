@@ -120,7 +120,7 @@ def _print(diagnosis: Diagnosis) -> None:
         works = "[green]yes[/]" if readiness.works else "[red]no[/]"
         isolation = readiness.isolation if readiness.works else "-"
         table.add_row(name, works, isolation, escape(readiness.detail))
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(f"harness {diagnosis.version}, Python {diagnosis.python}\n")
     console.print(table)
     for name, readiness in diagnosis.backends.items():

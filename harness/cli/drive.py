@@ -24,7 +24,7 @@ Start = Callable[[Emit, OnStart], Awaitable[JobOutcome]]
 def drive(start: Start, *, as_json: bool, plain_lines: bool, max_infra: float, fail_under: float | None) -> int:
     """Run a job to its end and return the exit code."""
     out = cast(TextIO, SteadyStream(sys.stdout))
-    console = Console(file=cast(TextIO, SteadyStream(sys.stderr)) if as_json else out)
+    console = Console(file=cast(TextIO, SteadyStream(sys.stderr)) if as_json else out, emoji=False)
     display = JsonDisplay(out, console) if as_json else make_display(console, plain_lines=plain_lines)
     outcome = asyncio.run(_watch(start, display))
     report(outcome, console, json_to=out if as_json else None)

@@ -8,7 +8,8 @@ from typing import TextIO
 
 from rich.console import Console
 
-from harness.cli.display import duration, end_table, percent, plain
+from harness.cli.display import end_table
+from harness.cli.text import duration, percent, plain
 from harness.failures import Outcome
 from harness.job.progress import summary_document
 from harness.job.runner import JobOutcome
@@ -48,7 +49,7 @@ def _accounts(outcome: JobOutcome) -> str:
         + ", ".join(f"{count} {name}" for name, count in counts.items())
     ]
     if summary.n_retries:
-        parts.append(f"{summary.n_retries} repeated after infrastructure failures")
+        parts.append(f"{summary.n_retries} more executions, of attempts that were repeated or resumed")
     rate = summary.rate()
     if rate.n and rate.n < summary.n_total:
         parts.append(f"if everything unscored had failed: {percent(rate.worst_case)}")

@@ -11,7 +11,8 @@ import typer
 def resume(
     job: Annotated[Path, typer.Argument(help="The job's folder.")],
     attempts: Annotated[
-        int | None, typer.Option("--n-attempts", "-k", min=1, help="Add attempts, up to so many of each task.")
+        int | None,
+        typer.Option("--n-attempts", "-k", min=1, max=10_000, help="Add attempts, up to so many of each task."),
     ] = None,
     concurrent: Annotated[int | None, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.")] = None,
     max_sandboxes: Annotated[

@@ -63,7 +63,7 @@ def run(
         str, typer.Option("--backend", "-b", help="Where sandboxes run (see harness doctor).", rich_help_panel=_HOW)
     ] = "local",
     attempts: Annotated[
-        int, typer.Option("--n-attempts", "-k", min=1, help="Attempts of each task.", rich_help_panel=_HOW)
+        int, typer.Option("--n-attempts", "-k", min=1, max=10_000, help="Attempts of each task.", rich_help_panel=_HOW)
     ] = 1,
     concurrent: Annotated[
         int, typer.Option("--n-concurrent", "-n", min=1, help="Trials at a time.", rich_help_panel=_HOW)
@@ -141,7 +141,7 @@ def run(
         raise UsageError("name what to run: a dataset, or --suite NAME")
     found = config or find_config(Path.cwd())
     job = _checked(
-        dataset=suite or dataset or "",
+        dataset=suite or _from_anywhere(dataset or ""),
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
         n_tasks=n_tasks,
@@ -184,10 +184,19 @@ def _checked(**fields: Any) -> JobConfig:
         raise UsageError(f"{name}: {first['msg']}, not {first['input']!r}") from None
 
 
+def _from_anywhere(dataset: str) -> str:
+    """A folder by its full path, so that the job can be resumed from another folder; anything else as it is."""
+    from harness.task.suites import bundled_suites
+
+    if dataset.partition("/")[0] in bundled_suites() or not Path(dataset).is_dir():
+        return dataset
+    return str(Path(dataset).resolve())
+
+
 def _job_name(name: str | None) -> str:
     if name is None:
         return datetime.now().strftime("%Y-%m-%d__%H-%M-%S-%f")[:-3]
-    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode()) > 200:
+    if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name.encode()) > 200:
         raise UsageError(f"--name {name!r} is not a folder's name")
     return name
 
@@ -203,7 +212,7 @@ def _options(pairs: list[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"--option {pair!r} is not key=value")
-        if is_secret_name(key):
+        if is_secret_name(key.rpartition(".")[2]):
             raise UsageError(
                 f"--option {key} looks like a secret, and options are recorded: name its variable, api_key_env=..."
             )

@@ -137,4 +137,4 @@ def _print_table(rows: Sequence[Mapping[str, object]]) -> None:
     for row in rows:
         cells = [escape(str(row[name] or "-")) for name in ("backend", "id", "job", "trial")]
         table.add_row(*cells, f"{row['age_sec']:.0f} s", "dead" if row["owner_is_dead"] else "alive or elsewhere")
-    Console(highlight=False).print(table)
+    Console(highlight=False, emoji=False).print(table)

@@ -30,7 +30,14 @@ def show(
     """Show a job's results, or one trial's trajectory. Reads job folders of Harbor, too."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
+    if grep is not None:
+        try:
+            re.compile(grep)
+        except re.error as error:
+            raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+    if path.name == "result.json":
+        path = path.parent
     if path.is_file():
         _show_trajectory(path, console, step, tail, grep, full)
     elif (path / "task.toml").exists():
@@ -56,22 +63,12 @@ def _is_trial(path: Path) -> bool:
 
 
 def _show_job(path: Path, console: Console, as_json: bool) -> None:
-    from harness.cli.display import end_table, plain
-    from harness.job.progress import summarise, summary_document
-    from harness.store.files import read_json
+    from harness.cli.display import end_table
+    from harness.cli.text import plain
+    from harness.job.progress import load_summary, summary_document
     from harness.store.layout import JobPaths
 
-    paths = JobPaths(path)
-    n_total, pass_mark = None, 1.0
-    try:
-        document = read_json(paths.result)
-        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
-        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
-    except (OSError, ValueError, AttributeError, TypeError):
-        pass
-    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
-    if not summary.last and not findings:
-        raise UsageError(f"{path} holds no trials")
+    summary, findings = load_summary(JobPaths(path))
     if as_json:
         console.print_json(json.dumps({"job": str(path), **summary_document(summary), "findings": findings}))
         return
@@ -88,7 +85,7 @@ def _trials_table(summary: JobSummary) -> object:
     from rich.markup import escape
     from rich.table import Table
 
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     table = Table(show_edge=False, pad_edge=False)
     for name in ("trial", "outcome", "reward", "failure", "time"):
@@ -111,6 +108,9 @@ def _trials_table(summary: JobSummary) -> object:
 def _show_trial(
     path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool, as_json: bool
 ) -> None:
+    from rich.markup import escape
+
+    from harness.cli.text import plain
     from harness.store.reader import load_result
 
     try:
@@ -126,7 +126,7 @@ def _show_trial(
         _print_facts(result, console)
     for trajectory in [path / "agent" / "trajectory.json", *sorted(path.glob("steps/*/agent/trajectory.json"))]:
         if trajectory.is_file():
-            console.rule(str(trajectory.relative_to(path)), characters="-")
+            console.rule(escape(plain(str(trajectory.relative_to(path)))), characters="-")
             _show_trajectory(trajectory, console, step, tail, grep, full)
     if result_tail := _verifier_tail(path):
         console.rule("verifier", characters="-")
@@ -134,7 +134,7 @@ def _show_trial(
 
 
 def _verifier_tail(path: Path) -> str:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     output = path / "verifier" / "test-stdout.txt"
     if not output.is_file() or output.is_symlink():
@@ -146,7 +146,7 @@ def _verifier_tail(path: Path) -> str:
 
 
 def _print_facts(result: TrialResult, console: Console) -> None:
-    from harness.cli.display import duration, plain
+    from harness.cli.text import duration, plain
 
     facts = {
         "task": result.task_name,
@@ -183,10 +183,7 @@ def _show_trajectory(
         if not steps:
             raise UsageError(f"{path} has no step {step}")
     if grep is not None:
-        try:
-            pattern = re.compile(grep)
-        except re.error as error:
-            raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+        pattern = re.compile(grep)
         steps = [each for each in steps if pattern.search(each.model_dump_json())]
     if tail is not None:
         steps = steps[-tail:]
@@ -195,7 +192,7 @@ def _show_trajectory(
 
 
 def _print_step(step: Step, console: Console, limit: int) -> None:
-    from harness.cli.display import plain
+    from harness.cli.text import plain
 
     def show_text(text: str, indent: str, style: str | None = None) -> None:
         shown = text if len(text) <= limit else text[:limit] + f" ... ({len(text) - limit} more characters; --full)"

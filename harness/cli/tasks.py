@@ -147,7 +147,7 @@ def _print_table(tasks: list[Task | BrokenTask]) -> None:
         notes = f"[yellow]{len(task.findings)} findings[/]" if task.findings else ""
         category, difficulty = ", ".join(task.categories) or "-", task.difficulty or "-"
         table.add_row(_safe(task.name), _safe(category), _safe(difficulty), str(len(task.steps)), notes)
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(table)
     broken = sum(isinstance(task, BrokenTask) for task in tasks)
     console.print(f"\n{len(tasks)} tasks" + (f", {broken} of them cannot run" if broken else ""))
@@ -157,7 +157,7 @@ def _print_details(task: Task) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(f"[bold]{_safe(task.name)}[/]  {_safe(', '.join(task.categories))}  {_safe(task.difficulty or '')}")
     console.print(task.digest, soft_wrap=True)
     for step in task.steps:

@@ -12,6 +12,7 @@ import harness
 from harness.errors import UsageError
 from harness.store.files import read_json
 from harness.store.layout import JobPaths
+from harness.strict_json import whole
 from harness.task.model import BrokenTask, Task
 
 
@@ -43,7 +44,7 @@ class JobConfig(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     config_file: str | None = None
     backend: str = "local"
-    n_attempts: int = Field(default=1, ge=1)
+    n_attempts: int = Field(default=1, ge=1, le=10_000)
     n_concurrent: int = Field(default=4, ge=1)
     max_sandboxes: int | None = Field(default=None, ge=1)
     max_retries: int = Field(default=2, ge=0)
@@ -110,7 +111,7 @@ def _major(version: str) -> str:
 def locked_tasks(tasks: Iterable[Task | BrokenTask]) -> tuple[LockedTask, ...]:
     """The tasks by name, place and content; a broken one has an empty digest."""
     return tuple(
-        LockedTask(name=task.name, path=str(task.path), digest=task.digest if isinstance(task, Task) else "")
+        LockedTask(name=task.name, path=whole(str(task.path)), digest=task.digest if isinstance(task, Task) else "")
         for task in tasks
     )
 

@@ -2,13 +2,17 @@
 
 Wilson (1927): centre (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1-p)/n + z²/4n²). Several attempts of one
 task are not independent; then n is replaced by the effective number p(1-p)/v of Korn and Graubard (1998), where v is
-the cluster-robust variance of the mean, Σ_c(Σ_i s_i - p)² / n² · C/(C-1).
+the cluster-robust variance of the mean, Σ_c(Σ_i s_i - p)² / n² · C/(C-1), and z by Student's t with C-1 degrees of
+freedom, because v is an estimate from C tasks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from statistics import NormalDist
+
+from harness.job.student import t_quantile
 
 Z95 = 1.959963984540054
 
@@ -28,25 +32,38 @@ def wilson(successes: float, n: float, z: float = Z95) -> tuple[float, float] | 
     return low, high
 
 
+def cluster_variance(groups: Collection[Sequence[bool]]) -> float | None:
+    """The variance of the mean over all attempts, given by task; None for fewer than two tasks."""
+    filled = [group for group in groups if group]
+    n, count = sum(map(len, filled)), len(filled)
+    if count < 2:
+        return None
+    p = sum(map(sum, filled)) / n
+    return sum((sum(group) - p * len(group)) ** 2 for group in filled) / n**2 * count / (count - 1)
+
+
 def effective_n(groups: Collection[Sequence[bool]]) -> float:
     """How many independent attempts the groups are worth; never more than there are, never fewer than groups."""
     filled = [group for group in groups if group]
-    n = sum(len(group) for group in filled)
-    count = len(filled)
-    if n == count or count < 2:
-        return float(n if n == count else count)
-    p = sum(sum(group) for group in filled) / n
-    variance = sum((sum(group) - p * len(group)) ** 2 for group in filled) / n**2 * count / (count - 1)
-    if variance == 0 or p in (0.0, 1.0):
+    n, count = sum(map(len, filled)), len(filled)
+    variance = cluster_variance(filled)
+    if n == count or not variance:
         return float(count)
+    p = sum(map(sum, filled)) / n
     return min(float(n), max(float(count), p * (1 - p) / variance))
 
 
-def clustered_wilson(groups: Collection[Sequence[bool]], z: float = Z95) -> tuple[float, float] | None:
-    """The interval of the success rate over all attempts, given by task."""
-    n = sum(len(group) for group in groups)
+def clustered_wilson(groups: Collection[Sequence[bool]], confidence: float = 0.95) -> tuple[float, float] | None:
+    """The interval of the success rate over all attempts, given by task.
+
+    Where nothing is estimated about the tasks' spread (one attempt each, or all alike), it is Wilson's of as many
+    attempts as tasks.
+    """
+    filled = [group for group in groups if group]
+    n, count = sum(map(len, filled)), len(filled)
     if n == 0:
         return None
-    p = sum(sum(group) for group in groups) / n
-    size = effective_n(groups)
-    return wilson(p * size, size, z)
+    p = sum(map(sum, filled)) / n
+    size, tail = effective_n(filled), (1 + confidence) / 2
+    estimated = n > count and bool(cluster_variance(filled))
+    return wilson(p * size, size, t_quantile(tail, count - 1) if estimated else NormalDist().inv_cdf(tail))

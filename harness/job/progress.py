@@ -9,10 +9,11 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
+from harness.errors import UsageError
 from harness.failures import Outcome
 from harness.job.summary import Finished, JobSummary
 from harness.records import now
-from harness.store.files import to_json, write_atomic
+from harness.store.files import read_json, to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 
@@ -114,4 +115,22 @@ def summarise(paths: JobPaths, n_total: int | None = None, pass_mark: float = 1.
         elif problem is not None and not problem.startswith("no result"):
             findings.append(f"{name}/{problem}")
     summary.n_total = max(n_total or 0, len(summary.last))
+    return summary, findings
+
+
+def load_summary(paths: JobPaths) -> tuple[JobSummary, list[str]]:
+    """The summary of a job as it was run: its own pass mark and number of attempts, where its record tells them.
+
+    Raises UsageError for a folder without trials.
+    """
+    n_total, pass_mark = None, 1.0
+    try:
+        document = read_json(paths.result)
+        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
+        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
+    except (OSError, ValueError, AttributeError, TypeError):
+        pass  # a job that was killed has none yet, and one of Harbor's has no pass mark
+    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
+    if not summary.last and not findings:
+        raise UsageError(f"{paths.root} holds no trials")
     return summary, findings

@@ -39,6 +39,11 @@ class Finished:
     tokens_cached: int | None
     tokens_out: int | None
     cost: float | None
+    digest: str
+    difficulty: str | None
+    task_tags: tuple[str, ...]
+    agent: str
+    model: str | None
 
     @classmethod
     def of(cls, result: TrialResult) -> Finished:
@@ -67,7 +72,17 @@ class Finished:
             tokens_cached=_total(part.n_cache_tokens for part in parts),
             tokens_out=_total(part.n_output_tokens for part in parts),
             cost=_total(part.cost_usd for part in parts),
+            digest=result.task_checksum.removeprefix("sha256:"),
+            difficulty=result.difficulty,
+            task_tags=tuple(result.task_tags),
+            agent=result.agent_info.name,
+            model=result.agent_info.model_info.name if result.agent_info.model_info else None,
         )
+
+    @property
+    def counted(self) -> bool:
+        """Whether it says something of the agent: what a rate is over. Everything else is missing data."""
+        return self.outcome in (Outcome.SCORED, Outcome.AGENT_FAILED)
 
 
 def _total(values: Iterable[float | None]) -> Any:
@@ -128,7 +143,7 @@ class JobSummary:
             if category is not None and category not in finished.categories:
                 continue
             total += 1
-            if finished.outcome in (Outcome.SCORED, Outcome.AGENT_FAILED):
+            if finished.counted:
                 groups[finished.task_name].append(self.passed(finished))
                 rewards.append(finished.reward or 0.0)
         n = len(rewards)

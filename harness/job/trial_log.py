@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TextIO
 
 from harness.records import now
@@ -17,6 +18,10 @@ class TrialLog:
         self._files: dict[str, TextIO] = {}
 
     def __call__(self, event: Event) -> None:
+        with suppress(OSError):  # a log line that does not fit on the disk costs no later one
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
         if isinstance(event, PhaseStarted):
             self._write(event.trial_name, event.phase.value + (f" ({event.step})" if event.step else ""))
         elif isinstance(event, TrialFinished):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pydantic_core
 
+from harness import strict_json
+
 
 def write_atomic(path: Path, data: str | bytes, *, durable: bool = True) -> None:
     """Replace `path` by `data` so that a reader, or a crash at any moment, sees the old file or the new one.
@@ -55,7 +57,10 @@ def remove_drafts(folder: Path) -> None:
 def to_json(value: Any) -> str:
     """Strict JSON, indented. Raises ValueError for NaN and infinities: the caller decides what they mean."""
     json.dumps(value, allow_nan=False)
-    return pydantic_core.to_json(value, indent=2).decode() + "\n"
+    try:
+        return pydantic_core.to_json(value, indent=2).decode() + "\n"
+    except ValueError:  # a lone surrogate, which UTF-8 does not have
+        return pydantic_core.to_json(strict_json.clean(value)[0], indent=2).decode() + "\n"
 
 
 def _reject_constant(name: str) -> Any:

@@ -14,6 +14,8 @@ from harness.records import TrialResult
 from harness.store.files import read_json
 from harness.store.layout import JobPaths
 
+_LARGE = 16 << 20
+
 _BY_EXCEPTION = {
     "CancelledError": Outcome.CANCELLED,
     "AgentTimeoutError": Outcome.AGENT_FAILED,
@@ -29,15 +31,32 @@ _BY_EXCEPTION = {
 
 def load_result(path: Path) -> TrialResult:
     """The record in a `result.json`. Raises OSError, and ValueError for what is not a record."""
-    document = read_json(path)
-    try:
-        result = TrialResult.model_validate(document)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise ValueError(f"not a trial's record: {where}: {error.errors()[0]['msg']}") from None
+    result = _parse_whole(path) or _parse_strictly(path)
     if result.outcome is None:
         _infer(result)
     return result
+
+
+def _parse_whole(path: Path) -> TrialResult | None:
+    """Text to record in one step, which is twice as fast; None for what needs the strict reader's judgement."""
+    if path.stat().st_size > _LARGE:
+        return None
+    raw = path.read_bytes()
+    if b"NaN" in raw or b"Infinity" in raw:
+        return None
+    try:
+        return TrialResult.model_validate_json(raw)
+    except ValidationError:
+        return None
+
+
+def _parse_strictly(path: Path) -> TrialResult:
+    document = read_json(path)
+    try:
+        return TrialResult.model_validate(document)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise ValueError(f"not a trial's record: {where}: {error.errors()[0]['msg']}") from None
 
 
 def _infer(result: TrialResult) -> None:

@@ -19,6 +19,7 @@ from harness.records import (
     TrialResult,
     now,
 )
+from harness.strict_json import whole
 from harness.task.model import Task
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -45,7 +46,7 @@ def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
         task_name=task.name,
         trial_name=spec.name,
         trial_uri=f"{context.root_uri}/{spec.name}",
-        task_id={"path": str(task.path)},
+        task_id={"path": whole(str(task.path))},
         source=task.source,
         task_checksum=spec.digest.removeprefix("sha256:"),
         config=trial_config(spec, context),
@@ -53,6 +54,7 @@ def blank_result(spec: TrialSpec, context: TrialContext) -> TrialResult:
         started_at=now(),
         categories=list(full.categories) if full else [],
         difficulty=full.difficulty if full else None,
+        task_tags=list(full.tags) if full else [],
         attempt=spec.attempt,
         retry=spec.retry,
         seed=spec.seed(context.seed),
@@ -67,7 +69,7 @@ def trial_config(spec: TrialSpec, context: TrialContext) -> dict[str, Any]:
     known = name in _HARBOR_ENVIRONMENTS
     return {
         "schema_version": 1,
-        "task": {"path": str(spec.task.path), "source": spec.task.source},
+        "task": {"path": whole(str(spec.task.path)), "source": spec.task.source},
         "trial_name": spec.name,
         "trials_dir": str(context.paths.root),
         "timeout_multiplier": context.timeout_multiplier,

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import RewardInvalid, RewardMissing, VerifierUnavailable
+from harness.strict_json import whole
 
 MAX_REWARD_BYTES = 1 << 20
 _MAX_KEYS = 1000
@@ -96,7 +97,8 @@ def _from_json(raw: bytes, allowed: tuple[float, float]) -> Reward:
     if not isinstance(document, dict) or not document or len(document) > _MAX_KEYS:
         raise RewardInvalid("reward.json is not a flat object of numbers")
     parts: dict[str, float] = {}
-    for key, value in document.items():
+    for name, value in document.items():
+        key = whole(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise RewardInvalid(f"reward.json: {_shown(key)} is not a number")
         try:

@@ -47,6 +47,7 @@ from harness.trial.verifier import Judgement, hide_tests, verify
 
 T = TypeVar("T")
 
+_MAX_DROPPED, _MAX_NAME = 100, 500
 _SETUP = "setup.sh"
 """A step's own script, run in the workdir after its files were copied there."""
 
@@ -394,11 +395,17 @@ class _Trial:
             dropped = await self._helper(work, "collecting the logs", self.context.limits.collect)
         except SandboxError as error:
             dropped = [f"/logs (not collected: {self.redact(str(error))})"]
-        self.result.dropped_files += dropped
+        self._drop(dropped)
 
     async def _collect_artifacts(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
         work = collect_artifacts(sandbox, self.paths, step.artifacts, step=step.name)
-        self.result.dropped_files += await self._helper(work, "collecting artifacts", self.context.limits.collect)
+        self._drop(await self._helper(work, "collecting artifacts", self.context.limits.collect))
+
+    def _drop(self, names: list[str]) -> None:
+        """Note what was not kept: the first names, and how many there were."""
+        kept = self.result.dropped_files
+        self.result.n_dropped_files += len(names)
+        kept += [self.redact(name)[:_MAX_NAME] for name in names[: max(0, _MAX_DROPPED - len(kept))]]
 
     async def _helper(self, work: Coroutine[Any, Any, T], what: str, timeout: float) -> T:
         """A call of the harness's own, which has its own deadline above the backend's."""

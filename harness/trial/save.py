@@ -7,9 +7,10 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from harness import strict_json
 from harness.failures import HOST_DISK_FULL, NO_SPACE
 from harness.records import TrialResult
-from harness.store.files import flush, write_atomic
+from harness.store.files import flush, to_json, write_atomic
 from harness.store.layout import TrialPaths
 from harness.trial.record import failure_of
 
@@ -26,7 +27,11 @@ async def save_result(result: TrialResult, paths: TrialPaths) -> None:
 
 
 def _text(result: TrialResult) -> str:
-    return result.model_dump_json(indent=2) + "\n"
+    """The record as JSON; what JSON cannot hold (a lone surrogate, an agent's odd metadata) is replaced, not fatal."""
+    try:
+        return result.model_dump_json(indent=2) + "\n"
+    except ValueError:
+        return to_json(strict_json.clean(result.model_dump())[0])
 
 
 def _save(result: TrialResult, paths: TrialPaths, text: str) -> None:

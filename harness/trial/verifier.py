@@ -155,7 +155,7 @@ def empty_script(folders: Sequence[str]) -> str:
     Modes are set first: where there is only one user, an agent's read-only folder is read-only for us as well.
     """
     return f"""set -u
-[ -L /logs ] && rm -f /logs
+if [ -L /logs ] || [ ! -d /logs ]; then rm -rf /logs; fi
 chmod u+rwx / /logs 2>/dev/null
 for d in {" ".join(folders)}; do
   if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; else

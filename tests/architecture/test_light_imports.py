@@ -33,6 +33,14 @@ def test_importing_a_package_loads_nothing_heavy(package: str, repo: Path) -> No
     assert _loaded_by(f"import {package}", repo) == []
 
 
+@pytest.mark.parametrize("name", ["daytona", "docker", "e2b", "modal"])
+def test_a_backend_loads_its_own_sdk_and_no_other(name: str, repo: Path) -> None:
+    code = (
+        f"from backends.registry import BUILT_IN\nimport importlib\nimportlib.import_module(BUILT_IN[{name!r}].module)"
+    )
+    assert set(_loaded_by(code, repo)) & {"docker", "modal", "daytona", "e2b"} <= {name}
+
+
 def test_help_loads_nothing_heavy_and_no_command(repo: Path) -> None:
     code = (
         "from harness.cli.main import main\n"

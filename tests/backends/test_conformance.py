@@ -20,8 +20,9 @@ BACKENDS = [
     pytest.param(("docker", {}), id="docker", marks=pytest.mark.docker),
     pytest.param(("daytona", {}), id="daytona"),
     pytest.param(("e2b", {"creates_per_sec": 1000}), id="e2b"),
+    pytest.param(("modal", {}), id="modal"),
 ]
-PLANES = {"daytona": "daytona_plane", "e2b": "e2b_plane"}
+PLANES = {"daytona": "daytona_plane", "e2b": "e2b_plane", "modal": "modal_plane"}
 """Backends that run against a loopback control plane: controlplanes.NAME, and the context manager in it."""
 
 ONE_USER = {"another_user_runs_commands_where_users_are_offered": "the boxes of a loopback control plane have one user"}

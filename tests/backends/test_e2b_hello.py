@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,3 +92,28 @@ async def test_trials_are_planned_by_the_sandboxes_that_may_live(plane: E2BPlane
     fields: dict[str, Any] = {"include": ("hello/greeting",), "n_attempts": 3, "n_concurrent": 8, "max_sandboxes": 1}
     await run(tmp_path, "e2b", **fields)
     assert (plane.most_alive, len(plane.created)) == (1, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_with_one_call_in_ten_failing_every_trial_ends_rightly_and_nothing_is_left(
+    plane: E2BPlane, tmp_path: Path
+) -> None:
+    plane.faults.add("sandboxes|Process/Start", times=float("inf"), status=500, share=0.05)
+    plane.faults.add("sandboxes|Process/Start", times=float("inf"), reset=True, work=True, share=0.05)
+    job = JobConfig(
+        dataset="hello",
+        backend="e2b",
+        include=("hello/greeting",),
+        n_attempts=12,
+        max_retries=5,
+        retry_base_sec=0.01,
+    )
+    outcome = await run_job(job, JobPaths(tmp_path / "j"))
+    found = [json.loads(path.read_text()) for path in (tmp_path / "j").glob("*/result.json")]
+    assert outcome.summary.counts["scored"] + outcome.summary.counts["infra_error"] == 12
+    assert {each["reward"] for each in found if each["outcome"] == "scored"} == {1.0}
+    assert len(found) == 12 + outcome.summary.n_retries, "a repetition without a record"
+    plane.faults.clear()
+    await asyncio.sleep(3)
+    assert plane.sandboxes == {}

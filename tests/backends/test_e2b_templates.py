@@ -127,6 +127,20 @@ async def test_a_server_error_while_building_is_infrastructure_and_tried_again(
         pass
 
 
+async def test_an_alias_whose_build_failed_elsewhere_is_built_again_once_for_all(
+    provider: SandboxProvider, plane: E2BPlane, tmp_path: Path
+) -> None:
+    spec = make_spec(tmp_path, "FROM debian:bookworm-slim\n")
+    async with open_sandbox(provider, spec):
+        pass
+    plane.early_aliases = True
+    for template in plane.templates.values():
+        template.status = "error"
+    for sandbox in await asyncio.gather(*(provider.start(spec) for _ in range(3))):
+        await sandbox.stop()
+    assert plane.calls.count("POST /v3/templates") == 2
+
+
 @pytest.mark.case("A13")
 async def test_a_build_that_never_ends_is_a_timeout(provider: SandboxProvider, plane: E2BPlane, tmp_path: Path) -> None:
     plane.faults.add("GET /templates/.*/status", hang=True)

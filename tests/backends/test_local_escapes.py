@@ -212,3 +212,19 @@ async def _sleeps(seconds: str) -> int:
     out, _ = await done.communicate()
     rows = [line.split(None, 1) for line in out.decode().splitlines()]
     return sum(1 for row in rows if len(row) == 2 and row[1].startswith(f"sleep {seconds}") and row[0][0] != "Z")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "chmod 000 /",
+        "rm -f /bin /lib64 /lib",
+        "rm /bin; mkdir /bin; printf '#!/usr/bin/sh\\necho forged\\n' >/bin/sh; chmod +x /bin/sh",
+    ],
+)
+async def test_what_a_command_did_to_the_root_folder_is_undone_when_its_processes_are_killed(
+    sandbox: SandboxBackendProtocol, attack: str
+) -> None:
+    await code(sandbox, attack)
+    await sandbox.kill_processes()
+    assert await output(sandbox, "printf '#!/bin/sh\\necho honest\\n' >/app/t; chmod +x /app/t; /app/t") == "honest"

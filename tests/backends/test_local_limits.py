@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from backends import Resources, SandboxDiskFull, SandboxError, SandboxSpec, SandboxTimeout, create_provider
+from backends import (
+    Resources,
+    SandboxDiskFull,
+    SandboxError,
+    SandboxSpec,
+    SandboxTimeout,
+    SandboxUnavailable,
+    create_provider,
+)
 from backends.local import home, process
 from backends.local.streams import Leftovers
 
@@ -131,3 +139,17 @@ async def test_the_harness_s_own_umask_changes_nothing(folder: Path) -> None:
         assert (await sandbox.execute("umask", timeout=10)).output == "0022"
     finally:
         await sandbox.stop()
+
+
+async def test_a_command_that_stopped_itself_ends_with_the_others_and_with_its_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
+    sandbox = await create_provider("local").start(SandboxSpec(build_dir=tmp_path))
+    stopped = asyncio.create_task(sandbox.execute("kill -STOP $$", timeout=30))
+    await asyncio.sleep(0.5)
+    await sandbox.kill_processes()
+    assert (await asyncio.wait_for(stopped, 5)).exit_code == 137
+    stopped = asyncio.create_task(sandbox.execute("kill -STOP $$", timeout=30))
+    await asyncio.sleep(0.5)
+    await sandbox.stop()
+    with pytest.raises(SandboxUnavailable):
+        await asyncio.wait_for(stopped, 5)

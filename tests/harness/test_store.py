@@ -40,6 +40,10 @@ def test_what_is_not_json_is_neither_written_nor_read(tmp_path: Path) -> None:
             read_json(path)
 
 
+def test_a_lone_surrogate_is_replaced_where_it_can_not_be_written() -> None:
+    assert to_json({"name": "b\udcff"}) == '{\n  "name": "b\ufffd"\n}\n'
+
+
 @pytest.mark.case("A7")
 def test_the_troublesome_names_give_safe_and_different_folders() -> None:
     names = ["Foo/Bar Baz", "_x", "Проект", "a", "k" * 120, "foo/bar-baz", "foo-bar-baz"]

@@ -72,6 +72,11 @@ def test_a_verifier_that_could_not_grade_voids_whatever_reward_lies_there() -> N
         parse_reward({"status.json": b'{"status":"infra","reason":"bootstrap"}', "reward.txt": b"0"})
 
 
+def test_a_key_that_utf8_cannot_hold_is_replaced_and_costs_nothing_else() -> None:
+    reward = parse_reward({"reward.json": b'{"reward": 1, "\\ud800": 0.5}'})
+    assert (reward.value, dict(reward.parts)) == (1.0, {"reward": 1.0, "\ufffd": 0.5})
+
+
 _names = st.sampled_from(["reward.txt", "reward.json", "status.json"])
 
 

@@ -462,3 +462,24 @@ def test_the_memory_backend_and_the_loaded_task_are_what_the_trial_expects(tmp_p
     assert isinstance(
         MemorySandbox(id="x", spec=SandboxSpec(image="i"), provider=MemoryProvider()), SandboxBackendProtocol
     )
+
+
+async def test_what_json_cannot_hold_costs_the_record_nothing_but_itself(tmp_path: Path) -> None:
+    async def act(run: AgentRun) -> AgentResult:
+        return AgentResult(metadata={"odd": object(), "surrogate": "\ud800", "not_a_number": float("nan")})
+
+    provider = MemoryProvider(verdict=lambda box: {"reward.json": b'{"reward": 1, "\\ud800": 0.5}'})
+    result = await run(tmp_path, make_task(tmp_path), agent=acting(act), provider=provider)
+    assert result.outcome is Outcome.SCORED
+    stored = TrialResult.model_validate_json((tmp_path / "job" / "greet__1" / "result.json").read_text())
+    assert stored.reward == 1.0
+
+
+async def test_of_a_flood_of_dropped_files_the_first_names_and_the_number_are_kept(tmp_path: Path) -> None:
+    async def act(run: AgentRun) -> None:
+        assert isinstance(run.sandbox, MemorySandbox)
+        run.sandbox.dropped = [f"link{n}" for n in range(5000)]
+        await run.sandbox.write("/logs/agent/x", b"x")
+
+    result = await run(tmp_path, make_task(tmp_path), agent=acting(act))
+    assert (len(result.dropped_files), result.n_dropped_files) == (100, 5000)

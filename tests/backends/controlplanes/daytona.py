@@ -88,6 +88,7 @@ class DaytonaPlane:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
+        """Listen, on a port of the system's choice."""
         app = web.Application(client_max_size=1 << 30, middlewares=[self._middleware])
         self._events.attach(app, socketio_path="/api/socket.io")
         for method, path, name in _ROUTES:
@@ -100,14 +101,17 @@ class DaytonaPlane:
         self.url = f"http://{host}:{port}"
 
     async def close(self) -> None:
+        """End everything. Idempotent."""
+        runner, self._runner = self._runner, None
+        if runner is None:
+            return
         for task in list(self._tasks - self._endings):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for sandbox_id in list(self.sandboxes):
             await self.die(sandbox_id)
         await self._events.shutdown()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await runner.cleanup()
         self._folder.cleanup()
 
     @property
@@ -145,6 +149,8 @@ class DaytonaPlane:
             return _refusal(401, "Invalid credentials")
         await asyncio.sleep(self.latency)
         fault = self.faults.take(name)
+        if request.content_type == "application/json":
+            await request.read()  # a client that gives up meanwhile has said all
         try:
             await self._spawn(wait(fault))
             broken = None if fault is None else await self._break(fault, request, handler)
@@ -271,9 +277,9 @@ class DaytonaPlane:
 
     async def _create_snapshot(self, request: web.Request) -> web.StreamResponse:
         body: State = await request.json()
+        plan = await self._plan(body["buildInfo"])
         if any(each["name"] == body["name"] for each in self.snapshots.values()):
             raise Refused(409, f'Snapshot with name "{body["name"]}" already exists')
-        plan = await self._plan(body["buildInfo"])
         dto = {
             "id": str(uuid.uuid4()),
             "organizationId": ORGANIZATION,

@@ -42,7 +42,8 @@ class E2BPlane:
     """`env` is what the SDK needs in its environment.
 
     `calls` are all requests, by method and path; `created` the bodies of those that made a sandbox, `limits` the
-    deadlines of commands, in milliseconds. `latency` is added to every call, in seconds.
+    deadlines of commands, in milliseconds. `latency` is added to every call, in seconds. With `early_aliases`, an alias
+    is known as soon as its build is requested, however that ends.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class E2BPlane:
         self.most_alive = 0
         self.latency = 0.0
         self.page = 50
+        self.early_aliases = False
         self.url = ""
         self._uploads: dict[str, bytes] = {}
         self._work: set[asyncio.Task[Any]] = set()
@@ -158,7 +160,7 @@ class E2BPlane:
                 return self._request_template(await request.json())
             case "GET", ["templates", "aliases", alias]:
                 template = self.templates.get(alias)
-                if template is None or template.status != "ready":
+                if template is None or (template.status != "ready" and not self.early_aliases):
                     return _error(404, "no such alias")
                 return web.json_response({"templateID": template.id, "public": False})
             case "GET", ["templates", _, "files", digest]:

@@ -121,6 +121,7 @@ class ModalPlane:
         self.builds: Counter[str] = Counter()
         self.build_result: Result | None = None
         self.build_seconds = 0.0
+        self._ends: list[asyncio.Task[None]] = []
         self._late: list[asyncio.Task[None]] = []
         self._answers: dict[Any, asyncio.Future[Any]] = {}
         self._files: dict[str, bytes] = {}
@@ -143,11 +144,12 @@ class ModalPlane:
         await asyncio.gather(*pending, return_exceptions=True)
         for sandbox in list(self.sandboxes.values()):
             await self._end(sandbox, Result(status=Result.GENERIC_STATUS_TERMINATED))
+        await asyncio.gather(*self._ends)
         await self._server.end()
         self._folder.cleanup()
 
     @property
-    def environment(self) -> dict[str, str]:
+    def env(self) -> dict[str, str]:
         """What the SDK needs to find this server and nothing else."""
         return {
             "MODAL_SERVER_URL": self.url,
@@ -448,6 +450,11 @@ class ModalPlane:
         if sandbox.result is not None:
             return
         sandbox.result = result
+        end = asyncio.create_task(self._tear_down(sandbox))  # to its end, whoever asked for it and is gone
+        self._ends.append(end)
+        await asyncio.shield(end)
+
+    async def _tear_down(self, sandbox: _Sandbox) -> None:
         for task in sandbox.tasks:
             task.cancel()
         await sandbox.box.stop()

@@ -20,7 +20,7 @@ Start = Callable[..., Awaitable[SandboxBackendProtocol]]
 @pytest.fixture
 async def plane(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModalPlane]:
     async with modal_plane() as plane:
-        for name, value in plane.environment.items():
+        for name, value in plane.env.items():
             monkeypatch.setenv(name, value)  # the SDK reads them at each use
         yield plane
 

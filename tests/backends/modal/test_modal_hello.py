@@ -23,7 +23,7 @@ async def run(plane: ModalPlane, folder: Path, *options: str) -> dict[str, float
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=folder,
-        env=environment(plane.environment),
+        env=environment(plane.env),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -49,7 +49,7 @@ async def test_only_the_one_sdk_is_imported(plane: ModalPlane, tmp_path: Path) -
         "print(asyncio.run(p.check()).works, *sorted({'e2b', 'daytona', 'docker', 'aiodocker'} & set(sys.modules)))"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, env=environment(plane.environment), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", code, env=environment(plane.env), stdout=asyncio.subprocess.PIPE
     )
     out, _ = await process.communicate()
     assert out.decode() == "True\n"

@@ -1,0 +1,182 @@
+"""A run as it is judged: per task, how many attempts there were, how many say something of the agent, how many passed.
+
+One rule for every denominator: `counted` attempts are those that were scored and those that the agent itself ended
+without a reward, which are failures. Everything else, from infrastructure to what is still pending, is missing data:
+never a zero, always told, and its effect is bounded by letting all of it fail or all of it pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.failures import Outcome
+from harness.job.config import load_job
+from harness.job.progress import load_summary
+from harness.job.summary import Finished, JobSummary
+from harness.store.layout import JobPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """One task in one run.
+
+    Attributes:
+        digest: of the task's content; "" where it is unknown.
+        total: attempts that were meant to be.
+        rewards: the sum over counted attempts; an attempt without a reward adds 0.
+        cost: in USD over all attempts; None where no attempt told any.
+        seconds: wall time per counted attempt.
+        trials: the folder of each counted attempt that failed.
+    """
+
+    name: str
+    digest: str
+    total: int
+    counted: int
+    passed: int
+    rewards: float = 0.0
+    categories: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    cost: float | None = None
+    seconds: float | None = None
+    trials: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        return self.total - self.counted
+
+    @property
+    def rate(self) -> float | None:
+        """The success rate; None where no attempt counts."""
+        return self.passed / self.counted if self.counted else None
+
+    @property
+    def reward(self) -> float | None:
+        """The mean reward; None where no attempt counts."""
+        return self.rewards / self.counted if self.counted else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A job, or a saved baseline of one."""
+
+    label: str
+    pass_mark: float
+    agent: str
+    model: str | None
+    tasks: Mapping[str, TaskRun]
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+
+    @property
+    def attempts(self) -> int:
+        """Attempts per task."""
+        return max((task.total for task in self.tasks.values()), default=0)
+
+    @property
+    def total(self) -> int:
+        return sum(task.total for task in self.tasks.values())
+
+    @property
+    def missing(self) -> int:
+        return sum(task.missing for task in self.tasks.values())
+
+    @property
+    def cost(self) -> float | None:
+        """USD over all tasks; None where no attempt told any."""
+        known = [task.cost for task in self.tasks.values() if task.cost is not None]
+        return sum(known) if known else None
+
+    @property
+    def dataset_digest(self) -> str:
+        """Of all tasks, by name and content."""
+        lines = sorted(f"{task.name}\0{task.digest}\n" for task in self.tasks.values())
+        return hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def run_of_job(folder: Path) -> Run:
+    """Read a job's folder, ours or Harbor's. Raises UsageError where it holds no trials."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a job's folder")
+    paths = JobPaths(folder)
+    summary, findings = load_summary(paths)
+    return run_of_summary(summary, label=str(folder), planned=_planned(paths), findings=tuple(findings))
+
+
+def run_of_summary(
+    summary: JobSummary,
+    *,
+    label: str,
+    planned: Mapping[str, tuple[str, int]] | None = None,
+    findings: tuple[str, ...] = (),
+) -> Run:
+    """Group a job's attempts by task; `planned` is the digest and number of attempts of every task asked for."""
+    by_task: dict[str, list[Finished]] = defaultdict(list)
+    for finished in summary.last.values():
+        by_task[finished.task_name].append(finished)
+    planned = planned or {}
+    tasks = {}
+    for name in sorted({*by_task, *planned}):
+        digest, total = planned.get(name, ("", 0))
+        tasks[name] = _task_run(name, by_task.get(name, []), digest, total, summary)
+    agents = {(finished.agent, finished.model) for finished in summary.last.values()}
+    agent, model = agents.pop() if len(agents) == 1 else ("several" if agents else "unknown", None)
+    return Run(
+        label=label,
+        pass_mark=summary.pass_mark,
+        agent=agent,
+        model=model,
+        tasks=tasks,
+        outcomes=summary.counts,
+        findings=findings,
+    )
+
+
+def _task_run(name: str, attempts: list[Finished], digest: str, total: int, summary: JobSummary) -> TaskRun:
+    counted = [each for each in attempts if each.counted]
+    first = attempts[0] if attempts else None
+    return TaskRun(
+        name=name,
+        digest=first.digest if first else digest,
+        total=max(total, len(attempts)),
+        counted=len(counted),
+        passed=sum(map(summary.passed, counted)),
+        rewards=sum(each.reward or 0.0 for each in counted),
+        categories=first.categories if first else (),
+        tags=first.task_tags if first else (),
+        cost=_sum(each.cost for each in attempts),
+        seconds=_mean(each.seconds for each in counted),
+        trials=tuple(each.name for each in counted if not summary.passed(each)),
+    )
+
+
+def _planned(paths: JobPaths) -> dict[str, tuple[str, int]]:
+    """What the job was asked for, where its folder tells: a job of Harbor's, or a damaged one, does not."""
+    try:
+        config, lock = load_job(paths)
+    except UsageError:
+        return {}
+    return {
+        task.name: (task.digest.removeprefix("sha256:"), config.n_attempts if task.digest else 1) for task in lock.tasks
+    }
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def unscored(outcomes: Mapping[str, int]) -> dict[str, int]:
+    """The outcomes that say nothing of the agent, and how often each was."""
+    counted = {Outcome.SCORED.value, Outcome.AGENT_FAILED.value}
+    return {name: count for name, count in outcomes.items() if count and name not in counted}
