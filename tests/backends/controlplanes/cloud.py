@@ -111,4 +111,4 @@ async def cloud(name: str) -> AsyncIterator[Cloud]:
         from controlplanes.modal import modal_plane
 
         async with modal_plane() as modal:
-            yield Cloud(name, modal, modal.environment)
+            yield Cloud(name, modal, modal.env)
