@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from backends.local.process import settle, spawn
 
 _INFO_FD = 3
 _MESSAGE_BYTES = 4096
+
+_POLL_SEC = 0.002
 
 
 class Init:
@@ -36,14 +39,19 @@ class Init:
         poll.register(self._pidfd, select.POLLIN)
         return not poll.poll(0)
 
-    def kill(self) -> None:
-        """Kill the namespace and wait until everything in it is gone. Idempotent."""
+    def kill(self, wake: Callable[[], None] = lambda: None) -> None:
+        """Kill the namespace and wait until everything in it is gone. Idempotent.
+
+        It is gone only when all that died in it are reaped; `wake` goes on reminding those who must do that.
+        """
         if self._killed:
             return
         self._killed = True
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        os.waitpid(self._starter, 0)
+        while os.waitpid(self._starter, os.WNOHANG) == (0, 0):
+            wake()
+            time.sleep(_POLL_SEC)
         os.close(self._pidfd)
         os.close(self._lifeline)
 

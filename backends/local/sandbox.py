@@ -236,8 +236,7 @@ class LocalSandbox:
     async def _stop(self) -> None:
         self._end.cancel()
         if self._init is not None:
-            self._init.kill()
-        self._wake()
+            self._init.kill(self._wake)
         self._leftovers.close()
         await asyncio.to_thread(destroy, self._home)
         self._forget(self.id)

@@ -60,6 +60,7 @@ async def test_a_shell_that_never_ran_is_no_result() -> None:
             timeout=10,
             max_output=100,
             leftovers=leftovers,
+            entered=set(),
             kill_all=lambda: None,
         )
 
