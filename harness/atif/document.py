@@ -5,7 +5,8 @@ a torn document to a reader, or to a process killed in the middle of a write. So
 the document, by a hard link; the other lags behind by one update. An update brings the lagging copy up to date (cut
 its closing brackets, append what it lacks, close again) and then moves the document's name over to it by rename, which
 is atomic. Every step is written twice, whatever the length of the document, and only the latest steps are in memory.
-Where the file system knows no hard links, every update publishes a whole new copy instead.
+Where the file system knows no hard links, every update publishes a whole new copy instead; and so it is while the
+document is small, for then that is cheaper than the two copies.
 
 A reader that opened the document sees one consistent version until the second update after that. Nothing here waits
 for the disk: whoever wants the document to survive a crash of the machine, too, flushes it once it is finished.
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SEPARATOR = b",\n"
+_SMALL_BYTES = 32 << 10
 
 
 @dataclass(slots=True)
@@ -41,9 +43,15 @@ class GrowingDocument:
         self._settled = 0
         self._missing: list[bytes] = []
         """The settled items that one of the copies still lacks, the newest last."""
+        self._copied = False
 
     def update(self, head: bytes, last: bytes, tail: bytes) -> None:
         """Make `last` the last item. Raises OSError, and then the document is what it was before."""
+        if not self._copied and sum(map(len, self._missing)) + len(last) < _SMALL_BYTES:
+            self._replace(head + b"".join(item + _SEPARATOR for item in self._missing) + last + tail)
+            self._last = last
+            return
+        self._copied = True
         behind, ahead = self._copies
         lacking = self._lacking(behind)
         start = behind.end
@@ -70,8 +78,21 @@ class GrowingDocument:
 
     def finish(self) -> None:
         """Leave the document alone in its folder."""
-        for path in (*(copy.path for copy in self._copies), self._staging):
-            path.unlink(missing_ok=True)
+        if self._copied:
+            for path in (*(copy.path for copy in self._copies), self._staging):
+                path.unlink(missing_ok=True)
+
+    def _replace(self, content: bytes) -> None:
+        handle = _create(self._staging)
+        try:
+            try:
+                _write_at(handle, 0, content)
+            finally:
+                os.close(handle)
+            self._staging.replace(self._path)
+        except OSError:
+            self._staging.unlink(missing_ok=True)
+            raise
 
     def _lacking(self, copy: _Copy) -> list[bytes]:
         return self._missing[len(self._missing) - (self._settled - copy.items) :]
