@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import inspect
 import os
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,10 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # Under nohup. A handler does not pass to the processes that tests start, which an ignored signal does.
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 _GRACE_SEC = 2.0
 _MULTIPROCESSING = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
