@@ -17,9 +17,10 @@ from backends.docker.engine import Engine
 from backends.docker.errors import NAME, UNREACHABLE
 from backends.docker.events import death
 from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout, SandboxUnavailable
+from backends.files import ShellFiles
 from backends.lifecycle import finish
 from backends.protocol import Capabilities
-from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, FileInfo, GrepMatch
+from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse
 
 GRACE_SEC = 15.0
 """What the engine may add to a command's own deadline before the host takes over."""
@@ -33,7 +34,7 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
 
 
-class DockerSandbox:
+class DockerSandbox(ShellFiles):
     """A running container. Files belong to the default user's view: every operation but transfers runs as that user."""
 
     backend = NAME
@@ -44,6 +45,7 @@ class DockerSandbox:
         self.id = container_id
         self.name = name
         self.workdir = workdir
+        self.file_shell = self.execute
         self.capabilities = capabilities
         self._engine = engine
         self.user = user or "0"
@@ -70,34 +72,6 @@ class DockerSandbox:
             stdin=stdin,
         )
         return await self._run(request, timeout=timeout, user=self.user if user is None else user)
-
-    async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
-        """See SandboxBackendProtocol."""
-        return await posix.read(self.execute, posix.absolute(path, self.workdir), max_bytes=max_bytes)
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """See SandboxBackendProtocol."""
-        await posix.write(self.execute, posix.absolute(path, self.workdir), data, mode=mode)
-
-    async def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
-        """See SandboxBackendProtocol."""
-        return await posix.edit(self.execute, posix.absolute(path, self.workdir), old, new, replace_all=replace_all)
-
-    async def ls(self, path: str = ".") -> list[FileInfo]:
-        """See SandboxBackendProtocol."""
-        return await posix.ls(self.execute, posix.absolute(path, self.workdir))
-
-    async def grep(
-        self, pattern: str, path: str = ".", *, include: str | None = None, max_matches: int = 1000
-    ) -> list[GrepMatch]:
-        """See SandboxBackendProtocol."""
-        where = posix.absolute(path, self.workdir)
-        return await posix.grep(self.execute, pattern, where, include=include, max_matches=max_matches)
-
-    async def glob(self, pattern: str, path: str = ".", *, max_matches: int = 1000) -> list[FileInfo]:
-        """See SandboxBackendProtocol."""
-        where = posix.absolute(path, self.workdir)
-        return await posix.glob(self.execute, pattern, where, max_matches=max_matches)
 
     async def upload(self, source: Path, target: str) -> None:
         """See SandboxBackendProtocol. What arrives belongs to root, whoever the default user is."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from backends import archive, posix
 from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
+from backends.files import ShellFiles
 from backends.local.home import Home, destroy, restore
 from backends.local.init import Init
 from backends.local.namespaces import Isolation, Limits, enter_argv
@@ -22,7 +23,7 @@ from backends.local.process import NotStarted, run, run_blocking
 from backends.local.streams import Leftovers
 from backends.local.tags import kill_tagged
 from backends.protocol import Capabilities
-from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, FileInfo, GrepMatch, NetworkMode, SandboxSpec
+from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, NetworkMode, SandboxSpec
 
 _TRANSFER_TIMEOUT_SEC = 600.0
 _KILL_TIMEOUT_SEC = 30.0
@@ -47,7 +48,7 @@ reaped: whoever entered the namespace for a command that had stopped itself is s
 woken."""
 
 
-class LocalSandbox:
+class LocalSandbox(ShellFiles):
     """A namespace on this machine (or, unsafely, none). Made by `LocalProvider.start`."""
 
     def __init__(
@@ -67,7 +68,8 @@ class LocalSandbox:
         self._spec = spec
         self._isolation = isolation
         self._capabilities = capabilities
-        self._workdir = workdir
+        self.workdir = workdir
+        self.file_shell = self._file_shell
         self._env = dict(env)
         self._users = {None, "root", "0", user, spec.user}
         self._init = init
@@ -97,10 +99,6 @@ class LocalSandbox:
         return self._capabilities
 
     @property
-    def workdir(self) -> str:
-        return self._workdir
-
-    @property
     def user(self) -> str:
         return "root"
 
@@ -122,32 +120,9 @@ class LocalSandbox:
                 operation="execute",
                 sandbox_id=self.id,
             )
-        place = posix.absolute(cwd or ".", self._workdir)
+        place = posix.absolute(cwd or ".", self.workdir)
         script = _script(command, place, self._env | dict(env or {}))
         return await self._run(script, stdin=stdin, timeout=timeout, max_output=max_output)
-
-    async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
-        return await posix.read(self._file_shell, posix.absolute(path, self._workdir), max_bytes=max_bytes)
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        await posix.write(self._file_shell, posix.absolute(path, self._workdir), data, mode=mode)
-
-    async def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
-        place = posix.absolute(path, self._workdir)
-        return await posix.edit(self._file_shell, place, old, new, replace_all=replace_all)
-
-    async def ls(self, path: str = ".") -> list[FileInfo]:
-        return await posix.ls(self._file_shell, posix.absolute(path, self._workdir))
-
-    async def grep(
-        self, pattern: str, path: str = ".", *, include: str | None = None, max_matches: int = 1000
-    ) -> list[GrepMatch]:
-        place = posix.absolute(path, self._workdir)
-        return await posix.grep(self._file_shell, pattern, place, include=include, max_matches=max_matches)
-
-    async def glob(self, pattern: str, path: str = ".", *, max_matches: int = 1000) -> list[FileInfo]:
-        place = posix.absolute(path, self._workdir)
-        return await posix.glob(self._file_shell, pattern, place, max_matches=max_matches)
 
     async def _file_shell(
         self, command: str, *, timeout: float, cwd: str, stdin: bytes | None, max_output: int
@@ -157,7 +132,7 @@ class LocalSandbox:
         return await self._run(script, stdin=stdin, timeout=timeout, max_output=max_output, limits=self._own_limits)
 
     async def upload(self, source: Path, target: str) -> None:
-        place = posix.absolute(target, self._workdir)
+        place = posix.absolute(target, self.workdir)
         with tempfile.TemporaryFile() as file:
             name = None if source.is_dir() else place.rpartition("/")[2]  # noqa: ASYNC240 - one stat
             await asyncio.to_thread(archive.pack, source, file, name=name)
@@ -177,7 +152,7 @@ class LocalSandbox:
         posix.check(response, place)
 
     async def download(self, source: str, target: Path, *, max_bytes: int = 1 << 30) -> list[str]:
-        place = posix.absolute(source, self._workdir)
+        place = posix.absolute(source, self.workdir)
         folder, _, name = place.rpartition("/")
         quoted = shlex.quote(place)
         script = (

@@ -13,12 +13,13 @@ from typing import Any
 
 from backends import archive, frame, posix
 from backends.errors import SandboxError, SandboxOutOfMemory, SandboxTimeout, SandboxUnavailable
+from backends.files import ShellFiles
 from backends.lifecycle import finish
 from backends.protocol import Capabilities
 from backends.remote.channel import Channel, Reply
 from backends.remote.lease import Lease
 from backends.remote.processes import kill_all
-from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, FileInfo, GrepMatch
+from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse
 
 GRACE_SEC = 15.0
 """What the network and the provider may add to a command's own deadline before the host takes over."""
@@ -34,7 +35,7 @@ _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extracto
 _SIGKILL_CODE = 137
 
 
-class RemoteSandbox:
+class RemoteSandbox(ShellFiles):
     """A live sandbox of a cloud. Made by `Launcher.start`.
 
     `admin` is the user that prepares, transfers and kills (None: the sandbox's own). Files belong to the default
@@ -59,6 +60,7 @@ class RemoteSandbox:
         self.backend = backend
         self.capabilities = capabilities
         self.workdir = workdir
+        self.file_shell = self.execute
         self.user = user
         self._channel = channel
         self._env = dict(env)
@@ -88,34 +90,6 @@ class RemoteSandbox:
             stdin=stdin,
         )
         return await self._run(request, timeout=timeout, user=self.user if user is None else user)
-
-    async def read(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
-        """See SandboxBackendProtocol."""
-        return await posix.read(self.execute, posix.absolute(path, self.workdir), max_bytes=max_bytes)
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """See SandboxBackendProtocol."""
-        await posix.write(self.execute, posix.absolute(path, self.workdir), data, mode=mode)
-
-    async def edit(self, path: str, old: str, new: str, *, replace_all: bool = False) -> int:
-        """See SandboxBackendProtocol."""
-        return await posix.edit(self.execute, posix.absolute(path, self.workdir), old, new, replace_all=replace_all)
-
-    async def ls(self, path: str = ".") -> list[FileInfo]:
-        """See SandboxBackendProtocol."""
-        return await posix.ls(self.execute, posix.absolute(path, self.workdir))
-
-    async def grep(
-        self, pattern: str, path: str = ".", *, include: str | None = None, max_matches: int = 1000
-    ) -> list[GrepMatch]:
-        """See SandboxBackendProtocol."""
-        where = posix.absolute(path, self.workdir)
-        return await posix.grep(self.execute, pattern, where, include=include, max_matches=max_matches)
-
-    async def glob(self, pattern: str, path: str = ".", *, max_matches: int = 1000) -> list[FileInfo]:
-        """See SandboxBackendProtocol."""
-        where = posix.absolute(path, self.workdir)
-        return await posix.glob(self.execute, pattern, where, max_matches=max_matches)
 
     async def upload(self, source: Path, target: str) -> None:
         """See SandboxBackendProtocol. What arrives belongs to the administering user. The image needs tar."""
