@@ -142,6 +142,32 @@ class Behaviour(_Record):
     tool_calls: int = 0
 
 
+class Exchange(_Record):
+    """One question of the agent's, and what the simulated user said; `matched` if that was more than the default."""
+
+    step: str | None = None
+    question: str
+    answer: str
+    matched: bool
+
+
+class UserRecord(_Record):
+    """The simulated user of a task.
+
+    Attributes:
+        questions: how often it was asked; answered: how often it knew more than its default.
+        turns: its messages after the first instruction.
+        exchanges: the first ones, in order.
+        usage: tokens and cost of the model that spoke for it; null where its script did. The agent's own exclude them.
+    """
+
+    questions: int = 0
+    answered: int = 0
+    turns: int = 0
+    exchanges: list[Exchange] = Field(default_factory=list)
+    usage: AgentUsage | None = None
+
+
 class StepRecord(_Record):
     """One step of a task that has several."""
 
@@ -201,6 +227,7 @@ class TrialResult(_Record):
     dropped_files: list[str] = Field(default_factory=list)
     n_dropped_files: int = 0
     behaviour: Behaviour = Field(default_factory=Behaviour)
+    user: UserRecord | None = None
 
     @property
     def final(self) -> bool:
