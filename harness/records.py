@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from harness.atif.usage import Usage
 from harness.failures import FailureCategory, Layer, Outcome
 
 SCHEMA_VERSION = 1
@@ -78,6 +79,20 @@ class AgentUsage(_Record):
     incomplete: bool = False
     unpriced_calls: int = 0
     metadata: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, usage: Usage, metadata: dict[str, Any] | None = None) -> AgentUsage:
+        """The totals of a run, as the record keeps them."""
+        return cls(
+            n_input_tokens=usage.prompt_tokens,
+            n_cache_tokens=usage.cached_tokens,
+            n_output_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            n_calls=usage.calls,
+            incomplete=usage.incomplete,
+            unpriced_calls=usage.unpriced_calls,
+            metadata=metadata or None,
+        )
 
 
 class VerifierResult(_Record):

@@ -20,7 +20,7 @@ A script is a TOML or JSON file:
 Every reply may have `text`, `reasoning`, `calls`, `finish_reason`, `prompt_tokens`, `cached_tokens` and
 `completion_tokens`. A call's `arguments` are a table, or a string that is sent as it is (also when it is no JSON); its
 `id` is optional. Reply number n answers the n-th model call of a run, whatever the user says in between; each step of a
-task and each sub-agent is a run of its own.
+task and each sub-agent is a run of its own. A simulated user that the model speaks for is the sub-agent "user".
 """
 
 from __future__ import annotations

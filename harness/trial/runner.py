@@ -21,6 +21,7 @@ from harness.atif.writer import TrajectoryWriter
 from harness.errors import AgentExited, TaskChanged, TaskInvalid, TaskUnsupported
 from harness.failures import BY_STOP, CANCELLED, WATCHDOG, WRONG_ANSWER, AgentStop, Outcome, Verdict, verdict_of
 from harness.records import (
+    AgentUsage,
     Behaviour,
     Evidence,
     SandboxRecord,
@@ -41,7 +42,7 @@ from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
-from harness.trial.record import blank_result, describe_error, describe_stop, failure_of, usage_record
+from harness.trial.record import blank_result, describe_error, describe_stop, failure_of
 from harness.trial.save import save_result
 from harness.trial.spec import TrialContext, TrialSpec
 from harness.trial.steps import combine_rewards, meets
@@ -260,7 +261,7 @@ class _Trial:
         finally:
             trajectory.close()
             self.result.user = self.session.record()
-            record.agent_result = usage_record(trajectory.usage, result.metadata)
+            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata)
             record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
             record.stop = result.stop.value
             if record.agent_execution is not None:
