@@ -180,10 +180,10 @@ def _print_facts(result: TrialResult, console: Console) -> None:
 
 def _user(user: UserRecord) -> str:
     """What became of the simulated user, in a line."""
-    told = f"{user.questions} questions, {user.answered} answered"
+    told = f"asked {user.questions} times, answered {user.answered}"
     if user.turns:
-        told += f", {user.turns} more messages"
+        told += f"; went on {user.turns} times"
     if user.usage:
         tokens = (user.usage.n_input_tokens or 0) + (user.usage.n_output_tokens or 0)
-        told += f", by a model with {user.usage.n_calls} calls and {tokens} tokens"
+        told += f"; spoken for by a model in {user.usage.n_calls} calls, {tokens} tokens"
     return told
