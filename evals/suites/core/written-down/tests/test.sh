@@ -4,8 +4,9 @@ text() { # FILE: what a file of its own, no link, holds, without the line ends a
     [ -f "$1" ] && [ ! -L "$1" ] && head -c 100000 "$1" | tr -d '\r\0'
 }
 
-asked() { # how many questions the user was asked, as the harness counted them; nothing if there is no account
-    [ -f /tests/user.json ] && sed -n '1s/^{"questions": *\([0-9][0-9]*\),.*/\1/p' /tests/user.json
+asked() { # how many questions the user was asked, by the harness's account; nothing if there is none
+    # Quotes within a question are escaped there, so no question can pass for the number.
+    [ -f /tests/user.json ] && grep -o '"questions": *[0-9][0-9]*' /tests/user.json | head -n 1 | tr -dc 0-9
 }
 
 main() {
