@@ -6,7 +6,22 @@ text() { # FILE: what a file of its own, no link, holds, without the line ends a
 
 main() {
     PATH=/usr/bin:/bin
-    local expected='01,Wiki,4 02,Wiki,4 03,Tracker,6 04,Planner,6 05,Mailer,5 06,Vault,7 07,Vault,5 08,Tracker,3 09,Chat,4 10,Wiki,11 11,Mailer,3 12,Mailer,7 13,Tracker,9 14,Vault,5 15,Wiki,4 16,Tracker,11'
+    local expected='01,Wiki,4
+        02,Wiki,4
+        03,Tracker,6
+        04,Planner,6
+        05,Mailer,5
+        06,Vault,7
+        07,Vault,5
+        08,Tracker,3
+        09,Chat,4
+        10,Wiki,11
+        11,Mailer,3
+        12,Mailer,7
+        13,Tracker,9
+        14,Vault,5
+        15,Wiki,4
+        16,Tracker,11'
     local lines=() right=0 wrong=0 score line
     declare -A open
     for line in $expected; do open[$line]=1; done

@@ -7,7 +7,8 @@ used() { # bytes of all files under /memory and of their names and folders; too 
     [ ! -L /memory ] || { echo 999999; return; }
     [ -d /memory ] || { echo 0; return; }
     local contents names
-    contents=$(find /memory -mindepth 1 ! -type d -printf '%s\n' | head -n 10000 | awk '{ sum += $1 } END { printf "%d", sum }')
-    names=$(find /memory -mindepth 1 -printf '%P%l' | head -c 10000 | wc -c)
+    contents=$(find /memory -mindepth 1 ! -type d -printf '%s\n' | head -n 10000 \
+        | awk '{ sum += $1 } END { printf "%d", sum }')
+    names=$(find /memory -mindepth 1 -printf '%f%l' | head -c 10000 | wc -c)
     echo $((contents + names))
 }
