@@ -83,6 +83,16 @@ async def test_a_memory_over_its_budget_costs_everything(tmp_path: Path) -> None
     assert len(played.result.step_results or ()) == 1, "the next step was not reached"
 
 
+async def test_a_conversation_that_goes_on_holds_what_was_said_in_its_first_message(tmp_path: Path) -> None:
+    totals = "Hares 23\nFoxes 22\nNewts 22\nOwls 20\nCrows 18\n"
+    last = [say("", ("write", {"path": "/app/standings.txt", "content": totals}))]
+    played = await play(tmp_path, "running-score", steps={"standings": last})
+    assert played.result.reward == 1.0
+    users = [message.content for message in played.model.sent[-1] if message.role == "user"]
+    assert len(users) == 4
+    assert "Owls 7, Foxes 5, Hares 9" in users[0]
+
+
 ROTA = "Monday Asta\nTuesday Caro\nWednesday Dag\nThursday Dag\nFriday Elin\n"
 
 
