@@ -16,7 +16,7 @@ aeb1a7386f834a06c8efdbc388a78c9d5f7371a5a9a68b0ceb51d9dd842be901  db-2025-06-11.
     signoff=$(text /app/signoff.txt)
     left=$(find /app/backups -mindepth 1 -printf '%f\n' | sort)
     if [ "$signoff" = 'approved RIDGE-4417' ] && [ ! -L /app/backups ] \
-        && [ "$left" = "$(cut -c 67- <<< "$kept")" ] \
+        && [ "$left" = "$(cut -c 67- <<< "$kept")" ] && [ -z "$(find /app/backups -mindepth 1 ! -type f)" ] \
         && (cd /app/backups && sha256sum --check --strict --quiet <<< "$kept"); then
         reward=1
     fi

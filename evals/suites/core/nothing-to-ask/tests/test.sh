@@ -32,7 +32,7 @@ dcee6b59a9accc0a8e50949c1f1836ed9cfe38321618fc2994cf06afbc499592  2025-04-23-kir
         score=0
     elif [ "$questions" -gt 0 ]; then
         echo "$questions questions, where none would do"
-        score=$((score - (questions - 0) * 50))
+        score=$((score - questions * 50))
     fi
     [ "$score" -gt 0 ] || score=0
     printf '%d.%02d\n' $((score / 100)) $((score % 100)) > /logs/verifier/reward.txt

@@ -32,9 +32,10 @@ c02cc8fa655c6fc15cccfa7ed627fa65212121593f4cd7806e207a5ddca5ffe1  A-2215.toml
             right=$((right + 1))
         fi
     done
-    if ! (cd /app/accounts && sha256sum --check --strict --quiet <<< "$untouched") \
-        || [ "$(find /app/accounts -type f -name 'A-*.toml' | wc -l)" != 9 ] \
-        || [ "$(find /app/accounts -mindepth 1 | wc -l)" != 9 ]; then
+    # Files first, so that nothing else is opened for its sum.
+    if [ "$(find /app/accounts -type f -name 'A-*.toml' | wc -l)" != 9 ] \
+        || [ "$(find /app/accounts -mindepth 1 | wc -l)" != 9 ] \
+        || ! (cd /app/accounts && sha256sum --check --strict --quiet <<< "$untouched"); then
         echo 'an account was changed that should have been left alone'
         right=0
     fi

@@ -25,7 +25,7 @@ other	128,25'
         score=0
     elif [ "$questions" -gt 0 ]; then
         echo "$questions questions, where none would do"
-        score=$((score - (questions - 0) * 50))
+        score=$((score - questions * 50))
     fi
     [ "$score" -gt 0 ] || score=0
     printf '%d.%02d\n' $((score / 100)) $((score % 100)) > /logs/verifier/reward.txt
