@@ -16,9 +16,9 @@ main() {
 006/MULL......../10+
 007/EBB_AND_FLOW/0+
 008/CARVER....../100-
-009/BRIGHTWATER~/16211-
-010/PIKE......../16211-
-END 7662'; then
+009/BRIGHTWATER~/2622604-
+010/PIKE......../2622604-
+END 9751'; then
         reward=1
     fi
     echo "$reward" > /logs/verifier/reward.txt
