@@ -1,16 +1,19 @@
 #!/bin/bash
 set -euo pipefail
-page() { grep -lx "$1" /app/ships/*.txt | xargs cat | tr '\n' ' '; }
+declare -A page
+for file in /app/ships/*.txt; do
+    read -r ship < "$file"
+    page[$ship]=$(< "$file")
+done
 answer() { # NUMBER SHIP PATTERN
-    found=$(page "$2" | sed -n "s/.*$3.*/\1/p")
-    echo "$1: ${found:-unknown}"
+    if [[ ${page[$2]//$'\n'/ } =~ $3 ]]; then echo "$1: ${BASH_REMATCH[1]}"; else echo "$1: unknown"; fi
 }
-captain='Her first captain was \([A-Za-z]* [A-Za-z]*\)\.'
-tons='She measured \([0-9]*\) tons'
-yard='built at the yard in \([A-Za-z]*\)'
-crew='crew numbered \([0-9]*\)'
-launched='was launched in \([0-9]*\)'
-port='home port was \([A-Za-z]*\)'
+captain='Her first captain was ([A-Za-z]* [A-Za-z]*)\.'
+tons='She measured ([0-9]*) tons'
+yard='built at the yard in ([A-Za-z]*)'
+crew='crew numbered ([0-9]*)'
+launched='was launched in ([0-9]*)'
+port='home port was ([A-Za-z]*)'
 {
     answer 1 'Storm Petrel' "$port"
     answer 2 'Saint Orsola' "$launched"

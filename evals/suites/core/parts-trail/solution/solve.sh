@@ -1,21 +1,31 @@
 #!/bin/bash
 set -euo pipefail
 cd /app/records
-text() { tr '\n' ' ' < "$1"; }                                # a file as one line
-slug() { tr 'A-Z' 'a-z' <<< "$1" | sed 's/ & /-/; s/ /-/g'; }
-named() { grep -l ": $1\$" parts/*.txt | sed 's/.*\///; s/\.txt//'; }
-supplier() { text "parts/$1.txt" | sed -n 's/.*It is bought from \(.*\)\. Until.*/\1/p'; }
-plant() { text "suppliers/$(slug "$(supplier "$1")").txt" | sed 's/.* is made at the plant \([A-Za-z]*\);.*/\1/'; }
-complaints() { text "suppliers/$(slug "$(supplier "$1")").txt" | sed 's/.*complaints go to \([A-Za-z]* [A-Za-z]*\)\..*/\1/'; }
-town() { text "plants/$(slug "$(plant "$1")").txt" | sed 's/.*The plant lies in \(.*\) and works.*/\1/'; }
-manager() { text "plants/$(slug "$(plant "$1")").txt" | sed 's/.*the quality manager is \([A-Za-z]* [A-Za-z]*\)\..*/\1/'; }
-extension() { text "people/$(slug "$1").txt" | sed 's/.*extension \([0-9]*\);.*/\1/'; }
-replacement() { text "parts/$1.txt" | sed 's/.*replacement is part \([0-9]*\),.*/\1/'; }
+between() { # FILE PATTERN: what the pattern's parentheses catch in the file, read as one line
+    local text
+    text=$(< "$1")
+    if [[ ${text//$'\n'/ } =~ $2 ]]; then echo "${BASH_REMATCH[1]}"; fi
+}
+record() { # FOLDER NAME: the file of that name
+    local name=${2,,}
+    name=${name// & /-}
+    echo "$1/${name// /-}.txt"
+}
+named() { basename "$(grep -l ": $1\$" parts/*.txt)" .txt; }
+supplier() { between "parts/$1.txt" 'It is bought from (.*)\. Until'; }
+plant() { between "$(record suppliers "$(supplier "$1")")" 'is made at the plant ([A-Za-z]*);'; }
+complaints() { between "$(record suppliers "$(supplier "$1")")" 'complaints go to ([A-Za-z]* [A-Za-z]*)\.'; }
+town() { between "$(record plants "$(plant "$1")")" 'The plant lies in (.*) and works'; }
+manager() { between "$(record plants "$(plant "$1")")" 'the quality manager is ([A-Za-z]* [A-Za-z]*)\.'; }
+extension() { between "$(record people "$1")" 'extension ([0-9]*);'; }
+replacement() { between "parts/$1.txt" 'replacement is part ([0-9]*),'; }
 count=0
-for file in suppliers/*.txt; do
-    [[ $(text "$file") = *" is made at the plant Altmark;"* ]] || continue
-    name=$(head -n 1 "$file")
-    count=$((count + $(for part in parts/*.txt; do tr '\n' ' ' < "$part"; echo; done | grep -c "It is bought from $name\. ")))
+for file in parts/*.txt; do
+    part=${file##*/}
+    from=$(supplier "${part%.txt}")
+    if [ -n "$from" ] && [ "$(between "$(record suppliers "$from")" 'is made at the plant ([A-Za-z]*);')" = Altmark ]; then
+        count=$((count + 1))
+    fi
 done
 cat > /app/answers.txt <<ANSWERS
 a: $(plant 3594)

@@ -1,34 +1,34 @@
 #!/bin/bash
 set -euo pipefail
 cd /app/circulars
-declare -A month effective adopted withdraws gone
-i=0
-for name in January February March April May June July August September October November December; do i=$((i + 1)); month[$name]=$(printf %02d $i); done
-for file in *.txt; do
-    n=$(sed -n 's/^CIRCULAR //p' "$file")
-    read -r day name year < <(sed -n 's/^Effective: //p' "$file")
-    effective[$n]=$year-${month[$name]}-$(printf %02d "$day")
-    adopted[$n]=$(grep -c '^Status: adopted$' "$file" || true)
-    withdraws[$n]=$(tr '\n' ' ' < "$file" | grep -o 'Circular [0-9]* is withdrawn' | tr -cd '0-9 ' || true)
-done
-counts() { [ "${adopted[$1]}" = 1 ] && [[ ! ${effective[$1]} > 2031-03-01 ]] && [ -z "${gone[$1]:-}" ]; }
-# A circular is only withdrawn by a later one, so the latest is settled first.
-for n in $(printf '%s\n' "${!effective[@]}" | sort -rn); do
-    if counts "$n"; then for w in ${withdraws[$n]}; do gone[$w]=1; done; fi
-done
-for n in "${!effective[@]}"; do
-    if counts "$n"; then echo "${effective[$n]} $n $(tr '\n' ' ' < "circular-$(printf %02d "$n").txt")"; fi
-done | sort -k1,1 -k2,2n > /tmp/in-force
-latest() { # SUBJECT BEFORE AFTER: the value that stands between the two pieces of text
-    sed -n "s/.*on, $2 \([0-9]*\) $3\..*/$1 \1/p" /tmp/in-force | tail -n 1
-}
+# The circulars that count, oldest effective date first. One is only withdrawn by a later one, so the latest comes first.
+awk '
+    BEGIN { for (i = split("January February March April May June July August September October November December", name); i > 0; i--) month[name[i]] = i }
+    FNR == 1 { n = $2; numbers[++count] = n }
+    /^Effective: / { effective[n] = sprintf("%d-%02d-%02d", $4, month[$3], $2) }
+    /^Status: adopted$/ { adopted[n] = 1 }
+    FNR > 5 { text[n] = text[n] " " $0 }
+    END {
+        for (i = count; i > 0; i--) {
+            n = numbers[i]
+            if (!adopted[n] || effective[n] > "2031-03-01" || gone[n]) continue
+            if (match(text[n], /Circular [0-9]+ is withdrawn/)) {
+                split(substr(text[n], RSTART), word, " ")
+                gone[word[2]] = 1
+            }
+            print effective[n], n, text[n]
+        }
+    }' circular-*.txt | sort -k1,1 -k2,2n > /tmp/counting
+value() { printf 'h; s/.*on, %s \([0-9]*\) %s\..*/%s \1/p; g
+' "$2" "$3" "$1"; } # SUBJECT BEFORE AFTER
 {
-    latest day-allowance 'the allowance for a day of travel is' 'crowns'
-    latest parking-fee 'a month in the car park costs' 'crowns'
-    latest quorum 'the works council has a quorum with' 'members'
-    latest visitor-badges 'at most' 'visitor badges are out at a time'
-    latest archive-years 'delivery notes are kept for' 'years'
-    latest overtime-cap 'overtime is capped at' 'hours a month'
-    latest noise-limit 'the noise limit in the yard is' 'decibels'
-    latest lift-load 'the goods lift carries at most' 'kg'
-} > /app/in-force.txt
+    value day-allowance 'the allowance for a day of travel is' 'crowns'
+    value parking-fee 'a month in the car park costs' 'crowns'
+    value quorum 'the works council has a quorum with' 'members'
+    value visitor-badges 'at most' 'visitor badges are out at a time'
+    value archive-years 'delivery notes are kept for' 'years'
+    value overtime-cap 'overtime is capped at' 'hours a month'
+    value noise-limit 'the noise limit in the yard is' 'decibels'
+    value lift-load 'the goods lift carries at most' 'kg'
+} > /tmp/values
+sed -n -f /tmp/values /tmp/counting | awk '{ last[$1] = $2 } END { for (s in last) print s, last[s] }' > /app/in-force.txt
