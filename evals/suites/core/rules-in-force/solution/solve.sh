@@ -3,7 +3,10 @@ set -euo pipefail
 cd /app/circulars
 # The circulars that count, oldest effective date first. One is only withdrawn by a later one, so the latest comes first.
 awk '
-    BEGIN { for (i = split("January February March April May June July August September October November December", name); i > 0; i--) month[name[i]] = i }
+    BEGIN {
+        months = "January February March April May June July August September October November December"
+        for (i = split(months, name); i > 0; i--) month[name[i]] = i
+    }
     FNR == 1 { n = $2; numbers[++count] = n }
     /^Effective: / { effective[n] = sprintf("%d-%02d-%02d", $4, month[$3], $2) }
     /^Status: adopted$/ { adopted[n] = 1 }
@@ -19,16 +22,15 @@ awk '
             print effective[n], n, text[n]
         }
     }' circular-*.txt | sort -k1,1 -k2,2n > /tmp/counting
-value() { printf 'h; s/.*on, %s \([0-9]*\) %s\..*/%s \1/p; g
-' "$2" "$3" "$1"; } # SUBJECT BEFORE AFTER
-{
-    value day-allowance 'the allowance for a day of travel is' 'crowns'
-    value parking-fee 'a month in the car park costs' 'crowns'
-    value quorum 'the works council has a quorum with' 'members'
-    value visitor-badges 'at most' 'visitor badges are out at a time'
-    value archive-years 'delivery notes are kept for' 'years'
-    value overtime-cap 'overtime is capped at' 'hours a month'
-    value noise-limit 'the noise limit in the yard is' 'decibels'
-    value lift-load 'the goods lift carries at most' 'kg'
-} > /tmp/values
-sed -n -f /tmp/values /tmp/counting | awk '{ last[$1] = $2 } END { for (s in last) print s, last[s] }' > /app/in-force.txt
+# Of the values that a subject had, the last one holds.
+sed -n -f - /tmp/counting <<'SED' | awk '{ last[$1] = $2 } END { for (s in last) print s, last[s] }' > /app/in-force.txt
+h
+s/.*on, the allowance for a day of travel is \([0-9]*\) crowns\..*/day-allowance \1/p; g
+s/.*on, a month in the car park costs \([0-9]*\) crowns\..*/parking-fee \1/p; g
+s/.*on, the works council has a quorum with \([0-9]*\) members\..*/quorum \1/p; g
+s/.*on, at most \([0-9]*\) visitor badges are out at a time\..*/visitor-badges \1/p; g
+s/.*on, delivery notes are kept for \([0-9]*\) years\..*/archive-years \1/p; g
+s/.*on, overtime is capped at \([0-9]*\) hours a month\..*/overtime-cap \1/p; g
+s/.*on, the noise limit in the yard is \([0-9]*\) decibels\..*/noise-limit \1/p; g
+s/.*on, the goods lift carries at most \([0-9]*\) kg\..*/lift-load \1/p; g
+SED
