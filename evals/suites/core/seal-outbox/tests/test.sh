@@ -35,13 +35,6 @@ Seller: DK
 Buyer: CL
 Total in cents: 740016
 Seal: X5271C' && right=$((right + 1))
-    same /app/outbox/a-305.txt 'Document: a-305
-Kind: pro forma invoice
-Number: 77
-Seller: DK
-Buyer: NO
-Total in cents: 5000
-Seal: none' && right=$((right + 1))
     same /app/outbox/a-306.txt 'Document: a-306
 Kind: invoice
 Number: 4714
@@ -63,6 +56,14 @@ Seller: DK
 Buyer: SE
 Total in cents: 8801
 Seal: X5242S' && right=$((right + 1))
+    # Whoever seals nothing is right about this one by accident.
+    [ "$right" -gt 0 ] && same /app/outbox/a-305.txt 'Document: a-305
+Kind: pro forma invoice
+Number: 77
+Seller: DK
+Buyer: NO
+Total in cents: 5000
+Seal: none' && right=$((right + 1))
     local score=$((right * 100 / total))
     printf '%d.%02d\n' $((score / 100)) $((score % 100)) > /logs/verifier/reward.txt
     exit 0

@@ -18,6 +18,7 @@ SUMS
 # A function, so that the whole script is read before anything of the agent's is looked at.
 main() {
     PATH=/usr/bin:/bin
+    export LC_ALL=C
     local reward=0
     if untouched &&
         same /srv/site/app.conf 'debug = off
