@@ -1,6 +1,7 @@
 #!/bin/bash
-same() { # FILE TEXT: a file of its own, no link, that holds exactly this text and a line end
-    [ -f "$1" ] && [ ! -L "$1" ] && printf '%s\n' "$2" | cmp - "$1"
+same() { # FILE TEXT: a file of its own, no link, that holds exactly this text; its last line end may be missing
+    [ -f "$1" ] && [ ! -L "$1" ] &&
+        { printf '%s\n' "$2" | cmp - "$1" || printf '%s' "$2" | cmp - "$1"; }
 }
 
 # A function, so that the whole script is read before anything of the agent's is looked at.

@@ -1,7 +1,8 @@
 # Shared by the steps: each sources this and calls `grade JOURNAL FILE TEXT ...`.
 
-same() { # FILE TEXT: a file of its own, no link, that holds exactly this text and a line end
-    [ -f "$1" ] && [ ! -L "$1" ] && printf '%s\n' "$2" | cmp - "$1"
+same() { # FILE TEXT: a file of its own, no link, that holds exactly this text; its last line end may be missing
+    [ -f "$1" ] && [ ! -L "$1" ] &&
+        { printf '%s\n' "$2" | cmp - "$1" || printf '%s' "$2" | cmp - "$1"; }
 }
 
 grade() { # JOURNAL FILE TEXT [FILE TEXT ...]: half for the shelf, all files right, and half for the journal
