@@ -5,9 +5,9 @@ same() { # FILE TEXT: a file of its own, no link, that holds exactly this text; 
         { printf '%s\n' "$2" | cmp - "$1" || printf '%s' "$2" | cmp - "$1"; }
 }
 
-grade() { # JOURNAL FILE TEXT [FILE TEXT ...]: half for the shelf, all files right, and half for the journal
+grade() { # JOURNAL FILE TEXT [FILE TEXT ...]: a quarter for the shelf, all files right; the rest if the journal is, too
     PATH=/usr/bin:/bin
-    local journal=$1 shelf=1 halves=0
+    local journal=$1 reward=0 shelf=1
     shift
     while [ $# -gt 0 ]; do
         same "/app/shelf/$1" "$2" || shelf=0
@@ -15,13 +15,9 @@ grade() { # JOURNAL FILE TEXT [FILE TEXT ...]: half for the shelf, all files rig
     done
     # A journal without the work that it tells of is worth nothing.
     if [ "$shelf" = 1 ]; then
-        halves=1
-        same /app/JOURNAL "$journal" && halves=2
+        reward=0.25
+        if same /app/JOURNAL "$journal"; then reward=1; fi
     fi
-    case $halves in
-        2) echo 1 ;;
-        1) echo 0.5 ;;
-        *) echo 0 ;;
-    esac > /logs/verifier/reward.txt
+    echo "$reward" > /logs/verifier/reward.txt
     exit 0
 }
