@@ -47,8 +47,12 @@ class TrajectoryWriter:
         model_name: str | None,
         redact: Callable[[str], str] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_step: Callable[[Step], None] = lambda step: None,
     ) -> None:
-        """`redact` is applied to every string that is written; `now` gives the steps their timestamps."""
+        """`redact` is applied to every string that is written; `now` gives the steps their timestamps.
+
+        `on_step` is handed every step once it is complete: when the next one begins, or at the end.
+        """
         self.path = path
         self.usage = Usage()
         self.steps = 0
@@ -57,6 +61,7 @@ class TrajectoryWriter:
         self._agent = AgentInfo(name=agent_name, version=agent_version, model_name=model_name)
         self._redact = redact
         self._now = now
+        self._on_step = on_step
         self._head = b""
         self._document = GrowingDocument(path)
         self._settled = Usage()
@@ -124,6 +129,7 @@ class TrajectoryWriter:
         self._closed = True
         if self._last is not None:
             self._interrupt_open_calls()
+            self._on_step(self._last)
             self._document.finish()
 
     def _add_result(self, call_id: str | None, content: str, extra: Mapping[str, Any] | None) -> None:
@@ -144,6 +150,7 @@ class TrajectoryWriter:
             raise ValueError("the trajectory is closed")
         if self._last is not None:
             self._interrupt_open_calls()
+            self._on_step(self._last)
             self._settled = self.usage
             self._document.settle()
         stamped = {"step_id": self.steps + 1, "timestamp": self._now().isoformat(), **fields}
