@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trajectories import Pair, bash, call, edit, one_by_one, trajectory, turn
 
@@ -232,6 +232,7 @@ def hostile(draw: st.DrawFn) -> Trajectory:
     return trajectory(*(step() for _ in range(draw(st.integers(1, 5)))))
 
 
+@settings(max_examples=40)
 @given(hostile())
 def test_any_trajectory_is_counted_and_parts_never_exceed_their_whole(recorded: Trajectory) -> None:
     found = behaviour_of(recorded)
