@@ -224,7 +224,7 @@ def test_graded_differences_are_tested_exactly_in_their_common_unit(sixtieths: l
     assert (found.worse, found.better) == pytest.approx(enumerated(differences))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=9))
 def test_differences_without_a_unit_are_sampled_near_the_exact_value_and_always_the_same(values: list[float]) -> None:
     differences = [value * math.pi / 4 for value in values]
