@@ -26,9 +26,11 @@ _INSPECTORS = frozenset(
         *("read", "ls", "grep", "glob", "search", "view", "find", "read_file", "read_many_files", "view_file"),
         *("open_file", "list_dir", "list_directory", "list_files", "file_search", "grep_search", "search_files"),
         *("search_file_content", "codebase_search", "find_file", "search_dir", "search_file", "list_skills"),
-        *("read_skill", "web_search", "think"),
+        *("read_skill", "web_search", "think", "ask_user"),
     }
 )
+_DELEGATES = frozenset({"task", "Task", "delegate", "spawn_agent"})
+
 _VIEWS = frozenset({"view", "read", "list", "ls", "search"})
 """What tools with several commands call those that only look."""
 
@@ -47,7 +49,7 @@ class CallFacts:
         key: equal for calls that do the same: of a shell command its text, of others all arguments.
         inspects: it changes nothing. shell: it runs a shell command; background: and leaves something running.
         touches_tests: it names the verifier's files.
-        fault: it was refused for its form, and never ran.
+        delegates: it starts a sub-agent. fault: it was refused for its form, and never ran.
     """
 
     key: str
@@ -56,6 +58,7 @@ class CallFacts:
     background: bool
     touches_tests: bool
     fault: bool
+    delegates: bool = False
 
 
 def command_of(call: ToolCall) -> str | None:
@@ -84,6 +87,7 @@ def facts_of(call: ToolCall) -> CallFacts:
         background=background and not fault,
         touches_tests=not fault and any(_TESTS.search(text) for text in _texts(call.arguments)),
         fault=fault,
+        delegates=call.function_name in _DELEGATES,
     )
 
 

@@ -28,18 +28,27 @@ _SHRUNK = 0.5
 def behaviour_of(trajectory: Trajectory) -> Behaviour:
     """What a whole trajectory shows, its embedded sub-agents included."""
     meter = Meter()
-    for step in trajectory.steps:
-        meter.step(step)
-    for subagent in trajectory.subagent_trajectories or ():
-        meter.subagent(subagent)
+    _feed(meter, trajectory)
     return meter.result()
 
 
+def _feed(meter: Meter, trajectory: Trajectory) -> None:
+    for step in trajectory.steps:
+        meter.step(step)
+    for subagent in trajectory.subagent_trajectories or ():
+        _feed(meter.subagent(), subagent)
+
+
 class Meter:
-    """Takes complete steps in their order. Linear, and of the steps it keeps three calls and a few counts."""
+    """Takes complete steps in their order; it may watch the trajectory that is being written.
+
+    Linear, and of the steps it keeps three calls and a few counts.
+    """
 
     def __init__(self) -> None:
-        self._steps = self._calls = self._turns = self._subagents = 0
+        self.seen = False
+        """Whether there was any step: a sub-agent that never began is in no document."""
+        self._steps = self._calls = self._turns = 0
         self._parallel_turns = self._parallel_calls = self._parallel_inspections = self._early_inspections = 0
         self._invalid = self._judged = self._failed = self._timeouts = 0
         self._repeated = self._retried = self._touches = self._background = 0
@@ -52,10 +61,11 @@ class Meter:
         self._context = _Context()
         self._model_sec: float | None = None
         self._tool_sec: float | None = None
-        self._embedded: list[Behaviour] = []
+        self._embedded: list[Meter] = []
 
     def step(self, step: Step) -> None:
         """Take the next step, with all its results."""
+        self.seen = True
         if step.is_copied_context:
             return
         self._steps += 1
@@ -67,9 +77,10 @@ class Meter:
         if step.tool_calls:
             self._turn(step)
 
-    def subagent(self, trajectory: Trajectory) -> None:
-        """Take the whole trajectory of an embedded sub-agent."""
-        self._embedded.append(behaviour_of(trajectory))
+    def subagent(self) -> Meter:
+        """The meter of an embedded sub-agent, whose counts are part of these."""
+        self._embedded.append(Meter())
+        return self._embedded[-1]
 
     def result(self) -> Behaviour:
         """What was counted so far. What only exit codes and the like can tell is None where no call came with any."""
@@ -107,7 +118,8 @@ class Meter:
             tool_sec=self._tool_sec,
         )
         for each in self._embedded:
-            own = with_subagent(own, each)
+            if each.seen:
+                own = with_subagent(own, each.result())
         return own
 
     def _turn(self, step: Step) -> None:
@@ -208,11 +220,12 @@ def _failure(extra: Mapping[str, Any]) -> tuple[bool | None, bool]:
 
 
 def _tool_seconds(calls: list[CallFacts], ended: list[ObservationResult | None]) -> float | None:
-    """How long a turn's calls took: side by side where all of them inspect, else one after the other."""
+    """How long a turn's calls took: side by side where none runs a command or changes a file, else in turn."""
     known = [s for result in ended if result is not None and (s := _seconds(result.extra)) is not None]
     if not known:
         return None
-    return max(known) if all(call.inspects or call.fault for call in calls) else sum(known)
+    together = all((call.inspects and not call.shell) or call.delegates or call.fault for call in calls)
+    return max(known) if together else sum(known)
 
 
 def _seconds(extra: Mapping[str, Any] | None) -> float | None:

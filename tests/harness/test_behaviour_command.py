@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import MemoryProvider, make_task
 from runs import write_job
 from trajectories import bash, call, trajectory, turn
 
 from harness.atif.model import Trajectory
+from harness.atif.reader import load_trajectory
+from harness.behaviour.meter import behaviour_of
 from harness.behaviour.totals import Observed, measures
 from harness.cli.main import main
 from harness.failures import Outcome
+from harness.job.config import JobConfig
+from harness.job.runner import run_job
 from harness.records import Behaviour, TrialResult
+from harness.store.layout import JobPaths
 from harness.store.reader import load_result
 
 HARBOR = Path(__file__).parent / "data" / "harbor-jobs"
@@ -138,3 +144,14 @@ def test_other_time_is_known_only_where_all_parts_are() -> None:
     assert Observed(behaviour=told, environment_sec=1.0, total_sec=10.0).other_sec == 4.0
     assert Observed(behaviour=told, total_sec=10.0).other_sec is None
     assert Observed(behaviour=told, environment_sec=9.0, total_sec=10.0).other_sec == 0.0
+
+
+async def test_a_trial_records_what_its_agent_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_task(tmp_path / "tasks", "t")
+    job = JobConfig(dataset=str(tmp_path / "tasks"), agent="nop")
+    await run_job(job, JobPaths(tmp_path / "j"), provider=MemoryProvider())
+    recorded = load_result(tmp_path / "j" / "t__1" / "result.json").behaviour
+    assert recorded == behaviour_of(load_trajectory(tmp_path / "j" / "t__1" / "agent" / "trajectory.json"))
+    assert (recorded.turns, recorded.failed_calls) == (0, 0)
+    (tmp_path / "j" / "t__1" / "agent" / "trajectory.json").unlink()
+    assert groups_of(capsys, tmp_path / "j")["all"]["turns"] == {"value": 0, "n": 1, "of": "trials", "unit": "number"}

@@ -148,10 +148,12 @@ def test_the_context_grows_from_first_to_last_and_every_cut_counts_once() -> Non
 
 
 def test_time_is_what_was_recorded_and_inspections_of_one_turn_run_side_by_side() -> None:
-    look = [bash("ls", duration_sec=2.0), bash("pwd", duration_sec=3.0)]
+    look = [call("read", {"path": "a"}, duration_sec=2.0), call("ls", {}, duration_sec=3.0)]
     work = [bash("make", duration_sec=4.0), bash("make test", duration_sec=5.0)]
     found = behaviour_of(trajectory(turn(*look, model_sec=1.5), turn(*work, model_sec=0.5)))
     assert (found.model_sec, found.tool_sec) == (2.0, 12.0)
+    helpers = [call("task", {"prompt": str(n)}, duration_sec=float(n)) for n in (2, 7)]
+    assert behaviour_of(trajectory(turn(*helpers))).tool_sec == 7.0
     silent = behaviour_of(one_by_one(bash("ls")))
     assert (silent.model_sec, silent.tool_sec) == (None, None)
 
@@ -194,16 +196,21 @@ def test_a_trajectory_of_harbor_has_what_it_tells_and_nothing_else() -> None:
 def test_counting_while_writing_gives_what_reading_gives(tmp_path: Path) -> None:
     meter = Meter()
     writer = TrajectoryWriter(
-        tmp_path / "t.json", session_id="s", agent_name="a", agent_version="1", model_name=None, on_step=meter.step
+        tmp_path / "t.json", session_id="s", agent_name="a", agent_version="1", model_name=None, watcher=meter
     )
     writer.user("do it")
     for number in range(3):
         writer.agent("", tool_calls=[ToolCall(tool_call_id="c", function_name="bash", arguments={"command": "make"})])
         if number < 2:
             writer.result("c", "no rule", extra={"exit_code": 2, "error": None})
+    inner = writer.subagent("c", description="look")
+    inner.agent("", tool_calls=[ToolCall(tool_call_id="d", function_name="bash", arguments={"command": "ls"})])
+    inner.result("d", "x", extra={"exit_code": 0, "error": None})
+    writer.subagent("c", description="never begins")
     writer.close()
     assert meter.result() == behaviour_of(load_trajectory(tmp_path / "t.json"))
-    assert (meter.result().steps, meter.result().failed_calls, meter.result().judged_calls) == (4, 2, 2)
+    assert (meter.result().steps, meter.result().failed_calls, meter.result().judged_calls) == (5, 2, 3)
+    assert meter.result().subagents == 1
 
 
 JSON = st.recursive(
