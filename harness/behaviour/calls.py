@@ -37,6 +37,8 @@ _VIEWS = frozenset({"view", "read", "list", "ls", "search"})
 _CONTENT_KEYS = frozenset({"content", "old", "new", "old_str", "new_str", "old_string", "new_string", "file_text"})
 """Arguments whose text is written somewhere, and names no file that the call touches."""
 
+_encode = json.JSONEncoder(sort_keys=True, default=str).encode
+
 _TESTS = re.compile(r"(?:(?<![\w.\-/~])/|(?:\.\./)+)(?:tests|solution|logs/verifier)(?![\w.-])")
 """Where the verifier's own files lie: `/tests`, `/solution` and `/logs/verifier`, or the way up to them."""
 
@@ -75,7 +77,7 @@ def facts_of(call: ToolCall) -> CallFacts:
     command = command_of(call)
     if command is None:
         raw = extra.get("raw_arguments") if fault else None
-        arguments = json.dumps([call.arguments, raw] if raw else call.arguments, sort_keys=True, default=str)
+        arguments = _encode([call.arguments, raw] if raw else call.arguments)
         inspects, background = _tool_inspects(call), False
     else:
         arguments, script = command.strip(), parse(command)

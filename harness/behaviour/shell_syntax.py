@@ -76,6 +76,10 @@ class _Reader:
                 self.at += 1
                 line.end(self)
                 return
+            if char == " ":
+                line.end_word(self)
+                self.at += 1
+                continue
             plain = _PLAIN.match(self.text, self.at)
             if plain is not None and not (char == "#" and line.word is None):
                 line.add(plain[0])

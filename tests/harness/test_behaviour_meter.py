@@ -266,7 +266,7 @@ def test_two_hundred_steps_cost_a_few_milliseconds() -> None:
     recorded = long_trajectory(200)
     best = min(_seconds(recorded) for _ in range(5))
     print(f"\nbehaviour of 200 steps: {1000 * best:.2f} ms")
-    assert best < 0.06
+    assert best < 0.1, "a tenth of it on a machine that does nothing else"
 
 
 def _seconds(recorded: Trajectory) -> float:
