@@ -1,12 +1,12 @@
 """The agent that repeats a recorded run: it makes the same calls again, and asks no model.
 
-Calls of our own tools are repeated as they are: memory and questions to the user where the task has them, and a
-sub-agent's calls where its trajectory is embedded, one sub-agent after another. Of other agents, what runs a shell
-command is repeated as `bash`: `bash_command` (a terminal's keystrokes, without the keys that only a terminal knows),
-`bash`, `Bash`, `shell`, `execute_bash`, `run_command`, `run_shell_command`, `exec_command`, `terminal`, with their
-command under `command`, `cmd`, `keystrokes` or `input`. Whatever else was called is recorded as not repeated. A
-terminal keeps its directory and variables between commands, which is not repeated either; nor is what an agent
-uploaded, such as the oracle's solution.
+Calls of our own tools are repeated as they are: memory and questions to the user where the task has them, and a sub-
+agent's calls where its trajectory is embedded, one sub-agent after another. Of other agents, what runs a shell command
+is repeated as `bash`: `bash_command` (a terminal's keystrokes, without the keys that only a terminal knows), `bash`,
+`Bash`, `shell`, `execute_bash`, `run_command`, `run_shell_command`, `exec_command`, `terminal`, with their command
+under `command`, `cmd`, `keystrokes` or `input`. Whatever else was called is recorded as not repeated. A terminal keeps
+its directory and variables between commands, which is not repeated either; nor is what an agent uploaded, such as the
+oracle's solution.
 """
 
 from __future__ import annotations
