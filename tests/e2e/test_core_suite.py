@@ -25,7 +25,7 @@ from harness.store.layout import JobPaths
 from harness.task.dataset import load_dataset
 from harness.task.model import Task
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 TASKS = {task.path.name: task for task in load_dataset("core") if isinstance(task, Task)}
 NAMES = sorted(TASKS)
