@@ -30,6 +30,7 @@ from harness.records import (
 )
 from harness.redaction import Redactor
 from harness.store.files import to_json, write_atomic
+from harness.store.rollout import RolloutWriter
 from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
@@ -236,11 +237,13 @@ class _Trial:
             model_name=agent.model_name,
             redact=self.redact,
         )
+        rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
             task_name=self.task.name,
             step=step,
             sandbox=sandbox,
             trajectory=trajectory,
+            rollout=rollout,
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
@@ -251,6 +254,7 @@ class _Trial:
             result = await self._run_agent(run)
         finally:
             trajectory.close()
+            rollout.close()
             record.agent_result = usage_record(trajectory.usage, result.metadata)
             record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
             record.stop = result.stop.value
