@@ -25,7 +25,7 @@ _SENTINEL = -9999.0
 """What vLLM writes for minus infinity, which JSON lacks."""
 
 
-def fault_of(call: SampledCall) -> str | None:
+def fault_of(call: SampledCall, *, with_logprobs: bool = True) -> str | None:
     """What keeps a call from being trained on; None if nothing does."""
     ids, logprobs = call.completion_ids, call.logprobs
     if ids is None:
@@ -34,6 +34,8 @@ def fault_of(call: SampledCall) -> str | None:
         return NO_PROMPT
     if not len(ids):
         return EMPTY
+    if not with_logprobs:
+        return None
     if logprobs is None:
         return NO_LOGPROBS
     if len(logprobs) != len(ids):

@@ -74,12 +74,15 @@ class Conversation:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-def branch(calls: Iterable[SampledCall], *, realign_below: int = 0) -> Conversation:
-    """Put the calls of one attempt, in the order in which they were made, into branches."""
+def branch(calls: Iterable[SampledCall], *, realign_below: int = 0, with_logprobs: bool = True) -> Conversation:
+    """Put the calls of one attempt, in the order in which they were made, into branches.
+
+    `with_logprobs` False is for ids that nobody sampled: to have none is then no fault.
+    """
     conversation = Conversation()
     for call in calls:
         conversation.counts["calls"] += 1
-        fault = fault_of(call)
+        fault = fault_of(call, with_logprobs=with_logprobs)
         if fault is not None:
             conversation.faults[fault] += 1
         if fault not in UNPLACED:
@@ -109,7 +112,7 @@ def _place(
         nearest.tokens = tokens
         nearest.segments += [*_context(shared, len(prompt)), response]
         return
-    if nearest is not None and _only_respelled(nearest, shared, realign_below):
+    if nearest is not None and _is_respelled(nearest, session, shared, len(prompt), realign_below):
         last = nearest.last
         conversation.counts["realigned"] += 1
         conversation.counts["realigned_tokens"] += last.end - last.start if last.kind == SAMPLED else 0
@@ -128,9 +131,10 @@ def _context(start: int, end: int, kind: str = CONTEXT) -> list[Segment]:
     return [Segment(start, end, kind)] if end > start else []
 
 
-def _only_respelled(nearest: Branch, shared: int, realign_below: int) -> bool:
+def _is_respelled(nearest: Branch, session: str, shared: int, length: int, below: int) -> bool:
+    """Whether a prompt goes on where a branch is, but for how it spells that branch's latest, short response."""
     last = nearest.last
-    return last.start <= shared and last.end - last.start < realign_below
+    return session == nearest.session and last.start <= shared and last.start < length and last.end - last.start < below
 
 
 def _nearest(branches: Sequence[Branch], prompt: array[int]) -> tuple[Branch | None, int]:
