@@ -82,9 +82,8 @@ def rows_of(
         why = reason or (None if each.trained else _nothing_left(branch))
         found.rows.append(
             RLSample(
-                **common,
+                **{**common, **_sampling(branch.calls)},
                 **_tokens(each),
-                **_sampling(branch.calls),
                 **(_untrained(why) if why else {"trainable": True}),
                 sample_id=f"{common['rollout_id']}#{number}",
                 branch=number,
