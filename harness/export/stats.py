@@ -23,8 +23,8 @@ class ExportStats:
             not to be trained on, `dropped` have no row: by the reason.
         superseded: executions that a retry replaced; they are no attempts.
         rows, trainable_rows: of all attempts. retokenised_rows: those whose ids were not sampled.
-        groups: "complete", "incomplete" (an attempt is missing or masked), "without_signal" (of all those whose rewards
-            are known, each is the same), "single".
+        groups: "complete", "incomplete" (an attempt is missing or masked), "without_signal" (two rewards or more, all
+            the same), "single" (of one attempt).
         tokens: by kind of span. calls: what became of the calls. faults: calls by what is wrong with them.
         missing_turns: calls whose tokens no file holds.
         not_plain: rows sampled with top_p or top_k, whose log-probabilities may be of another distribution.
@@ -74,7 +74,7 @@ class ExportStats:
         self.groups["complete" if len(known) == size else "incomplete"] += 1
         if size == 1:
             self.groups["single"] += 1
-        elif known and len(set(known)) == 1:
+        elif len(known) > 1 and len(set(known)) == 1:
             self.groups["without_signal"] += 1
 
     def find(self, findings: Sequence[str]) -> None:
