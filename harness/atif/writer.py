@@ -50,6 +50,7 @@ class TrajectoryWriter:
         path: the document.
         own_usage: totals over the steps so far; usage: with those of the sub-agents.
         steps, tool_calls: how many there are so far.
+        trajectory_id: its own name within the document; None for the document itself.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class TrajectoryWriter:
         self._watcher = watcher
         self._head = b""
         self._document: Document = document or GrowingDocument(path)
-        self._id = trajectory_id
+        self.trajectory_id = trajectory_id
         self._extra = extra
         self._subagents: list[tuple[TrajectoryWriter, EmbeddedDocument]] = []
         self._delegated: dict[str, SubagentRef] = {}
@@ -99,14 +100,17 @@ class TrajectoryWriter:
         """What the run cost: these steps, and those of the sub-agents."""
         return reduce(Usage.and_of, (writer.usage for writer, _ in self._subagents), self.own_usage)
 
-    def subagent(self, call_id: str, *, description: str) -> TrajectoryWriter:
+    def subagent(
+        self, call_id: str | None, *, description: str, extra: Mapping[str, Any] | None = None
+    ) -> TrajectoryWriter:
         """A writer for the sub-agent that the call `call_id` of the latest step starts; the call's result refers to it.
 
-        Whoever asks for it closes it; closing this trajectory closes it, too.
+        None where nobody knows which call that was, or where there is none. `extra` is the document's own. Whoever asks
+        for it closes it; closing this trajectory closes it, too.
         """
         if self._closed:
             raise ValueError("the trajectory is closed")
-        if call_id not in {call.tool_call_id for call in self._require_step().tool_calls or ()}:
+        if call_id is not None and call_id not in {call.tool_call_id for call in self._require_step().tool_calls or ()}:
             raise ValueError(f"{call_id!r} is not a call of the latest step")
         trajectory_id = f"{self._session_id}/subagent-{len(self._subagents) + 1}"
         document = EmbeddedDocument(self._save)
@@ -119,13 +123,23 @@ class TrajectoryWriter:
             redact=self._redact,
             now=self._now,
             trajectory_id=trajectory_id,
-            extra={"description": description},
+            extra={"description": description, **(extra or {})},
             document=document,
             watcher=self._watcher.subagent() if self._watcher else None,
         )
         self._subagents.append((writer, document))
-        self._delegated[call_id] = SubagentRef(trajectory_id=trajectory_id)
+        if call_id is not None:
+            self._delegated[call_id] = SubagentRef(trajectory_id=trajectory_id)
         return writer
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """The calls of the latest step that have no result yet."""
+        if self._last is None:
+            return []
+        results = self._last.observation.results if self._last.observation else []
+        answered = {each.source_call_id for each in results}
+        return [call for call in self._last.tool_calls or () if call.tool_call_id not in answered]
 
     def copy(self, step: Step) -> None:
         """Append a step of an earlier trajectory that this one continues. What it cost stays with the earlier one."""
@@ -269,7 +283,7 @@ class TrajectoryWriter:
         head = {
             "schema_version": WRITTEN_VERSION,
             "session_id": self._session_id,
-            **({"trajectory_id": self._id} if self._id else {}),
+            **({"trajectory_id": self.trajectory_id} if self.trajectory_id else {}),
             "agent": self._agent.model_dump(exclude_none=True),
             **({"extra": dict(self._extra)} if self._extra else {}),
         }

@@ -1,0 +1,21 @@
+"""How much of two token sequences is the same from the start."""
+
+from __future__ import annotations
+
+from array import array
+
+
+def shared_prefix(one: array[int], other: array[int]) -> int:
+    """The length of the longest common prefix, found by comparing memory: logarithmic in calls, linear in bytes."""
+    low, high = 0, min(len(one), len(other))
+    left, right = memoryview(one).cast("B"), memoryview(other).cast("B")
+    width = one.itemsize
+    if left[: high * width] == right[: high * width]:
+        return high
+    while low + 1 < high:  # the first `low` are the same, the first `high` are not
+        middle = (low + high) // 2
+        if left[low * width : middle * width] == right[low * width : middle * width]:
+            low = middle
+        else:
+            high = middle
+    return low
