@@ -75,7 +75,9 @@ class _Visit:
         if method == "GET" and path == _MODELS:
             await _send_json(send, 200, _models(self._upstream.name))
         elif method == "GET" and path == "responses" and "upgrade" in self._headers:
-            await _send_json(send, 426, {"error": {"message": "websockets are not spoken here", "type": "not_supported"}})
+            await _send_json(
+                send, 426, {"error": {"message": "websockets are not spoken here", "type": "not_supported"}}
+            )
         elif method != "POST" or not (path in DIALECTS or path == _COUNT):
             await self._tell(send, Trouble(Kind.NOT_FOUND, f"there is no {method} {path[:100]}"))
         else:
@@ -122,7 +124,9 @@ class _Visit:
         except OSError as error:  # the record cannot be written
             self._lease.fail(error)
             if not self._begun:
-                await self._tell(send, Trouble(Kind.ENDED, "the run cannot go on; no request will be answered any more"))
+                await self._tell(
+                    send, Trouble(Kind.ENDED, "the run cannot go on; no request will be answered any more")
+                )
 
     async def _tell(self, send: Send, trouble: Trouble) -> None:
         await _send_trouble(send, self._dialect, trouble)

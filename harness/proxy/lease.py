@@ -37,8 +37,8 @@ class Lease:
         key: the API key. It is a secret: pass it by environment, never by argument.
         stop, detail: the limit that ended the model's answers, and a line about it; None while there is none.
         failure: what ended the model's answers without the agent's doing: the failure of the model's endpoint after all
-            retries (ModelError), or of the record (OSError).
-        trouble: what went wrong with the latest request, if it failed: rejected by the endpoint, or its stream broke off.
+            retries (ModelError), of the record (OSError), or of the sandbox that the requests come from (SandboxError).
+        trouble: what went wrong with the latest request, if it failed: the endpoint rejected it, or the stream broke off.
             The agent was told and may have gone on; an agent that gave up right after it did so for this reason.
         overflowed: a request was longer than the model's window. The agent was told, and may have made room.
         ended: set by `stop`, `failure` and `close`: no request will be answered any more. Whoever runs the agent gives
@@ -63,7 +63,7 @@ class Lease:
         self.recorder = recorder
         self.stop: AgentStop | None = None
         self.detail: str | None = None
-        self.failure: ModelError | OSError | None = None
+        self.failure: Exception | None = None
         self.trouble: ModelError | None = None
         self.overflowed = False
         self.ended = asyncio.Event()
@@ -100,13 +100,15 @@ class Lease:
             with suppress(OSError):
                 self.recorder.event(f"no further answers: {detail}", {"event": "budget_spent", "stop": stop.value})
 
-    def fail(self, error: ModelError | OSError) -> None:
-        """The endpoint, or the record, failed for good: from now on every request is refused. The first reason stays."""
+    def fail(self, error: Exception) -> None:
+        """The endpoint, the record or the sandbox failed for good: every request is refused. The first reason stays."""
         if not self.ended.is_set():
             self.failure = error
             self.ended.set()
             with suppress(OSError):
-                self.recorder.event(f"no further answers: {error}", {"event": "model_failed", "error": type(error).__name__})
+                self.recorder.event(
+                    f"no further answers: {error}", {"event": "model_failed", "error": type(error).__name__}
+                )
 
     def raise_failure(self) -> None:
         """Raise `failure`, if there was one."""

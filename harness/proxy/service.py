@@ -55,13 +55,13 @@ class ModelProxy:
     ) -> None:
         """`upstream` is one endpoint, a chat model in this process, or several endpoints with their weights.
 
-        `host` is an address of this machine: loopback, or a container engine's bridge; `allowed_hosts` are further names
-        that requests may call it by. `record` and `replay` name a file of exchanges, see `harness.proxy.tape`.
+        `host` is an address of this machine: loopback, or a container engine's bridge; `allowed_hosts` are further
+        names that requests may call it by. `record` and `replay` name a file of exchanges, see `harness.proxy.tape`.
 
         With `replay` there need be no upstream.
 
-        Raises UsageError for contradictions, for a tape that cannot be read or written, and, on entering, when the extra
-        is missing or the address cannot be listened on.
+        Raises UsageError for contradictions, for a tape that cannot be read or written, and, on entering, when the
+        extra is missing or the address cannot be listened on.
         """
         self.address = (host, port)
         self._hosts = frozenset(name.lower() for name in (host, *allowed_hosts, *_LOOPBACK))
@@ -84,7 +84,7 @@ class ModelProxy:
         rollout: RolloutWriter,
         step: str | None = None,
         seed: int = 0,
-        budget: Budget = Budget(),
+        budget: Budget | None = None,
     ) -> Lease:
         """Give one trial access to the model. What is written of it is redacted as the trajectory's writer is told to."""
         host, port = self.address
@@ -92,13 +92,16 @@ class ModelProxy:
         lease = Lease(
             Trial(task_name=task_name, step=step, seed=seed),
             f"http://{address}:{port}",
-            Account(budget, time.monotonic),
+            Account(budget or Budget(), time.monotonic),
             Recorder(trajectory, rollout),
-            lambda closed: self._leases.pop(closed.name, None) and None,
+            self._forget,
             app=self._app,
         )
         self._leases[lease.name] = lease
         return lease
+
+    def _forget(self, lease: Lease) -> None:
+        self._leases.pop(lease.name, None)
 
     async def __aenter__(self) -> Self:
         missing = [name for name in ("httpx", "starlette", "uvicorn") if find_spec(name) is None]

@@ -20,8 +20,8 @@ from typing import Any
 
 from harness import strict_json
 from harness.errors import UsageError
-from harness.llm.sampled import VERSION_HEADER
 from harness.llm.price import Price
+from harness.llm.sampled import VERSION_HEADER
 from harness.proxy.conversation import chain, message_of
 from harness.proxy.upstream.protocol import Answer, Json, Question, Upstream
 
@@ -129,7 +129,9 @@ class ReplayUpstream:
         if not found:
             raise NotOnTape(self._why_not(question, identity, known=found is not None))
         line = found.popleft()
-        price = Price(input=line["price"][0], output=line["price"][1], cached=line["price"][2]) if line["price"] else None
+        price = (
+            Price(input=line["price"][0], output=line["price"][1], cached=line["price"][2]) if line["price"] else None
+        )
         if "body" in line:
             yield Answer(body=line["body"], headers=line["headers"], price=price)
         else:
@@ -153,7 +155,9 @@ class ReplayUpstream:
 
     def _why_not(self, question: Question, identity: Json, *, known: bool) -> str:
         if known:
-            return f"{self._file.name}: all recorded answers to this request were given (there are {self._count} in all)"
+            return (
+                f"{self._file.name}: all recorded answers to this request were given (there are {self._count} in all)"
+            )
         messages = question.body["messages"]
         shared = next((n for n in range(len(messages), 0, -1) if identity["links"][n - 1] in self._links), 0)
         if shared == len(messages):
