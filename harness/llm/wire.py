@@ -58,7 +58,12 @@ def body_from(reply: Reply, *, completion_id: str, model: str) -> dict[str, Any]
         if key == "tool_calls"
     }
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason or "stop"}
-    body: dict[str, Any] = {"id": completion_id, "object": "chat.completion", "created": 0, "model": reply.model or model}
+    body: dict[str, Any] = {
+        "id": completion_id,
+        "object": "chat.completion",
+        "created": 0,
+        "model": reply.model or model,
+    }
     if reply.prompt_token_ids is not None:
         body["prompt_token_ids"] = list(reply.prompt_token_ids)
     if reply.completion_token_ids is not None:
@@ -89,7 +94,9 @@ def chunks_of(body: Json) -> list[dict[str, Any]]:
 
     chunks = [chunk({"role": "assistant", "content": ""})]
     chunks += [
-        chunk({key: message[key]}) for key in ("reasoning_content", "reasoning", "content", "refusal") if message.get(key)
+        chunk({key: message[key]})
+        for key in ("reasoning_content", "reasoning", "content", "refusal")
+        if message.get(key)
     ]
     calls = [{"index": index, **_mapping(call)} for index, call in enumerate(_sequence(message.get("tool_calls")))]
     chunks += [chunk({"tool_calls": [call]}) for call in calls]

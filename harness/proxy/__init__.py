@@ -1,7 +1,7 @@
 """ModelProxy: one endpoint between the agents of a run and the models, for agents that bring their own loop.
 
     async with ModelProxy(Endpoint(model="m", base_url="http://gpu:8000/v1", capture=True)) as proxy:
-        lease = proxy.open(task_name="acme/hello", trajectory=trajectory, rollout=rollout, budget=Budget(tokens=200_000))
+        lease = proxy.open(task_name="hello", trajectory=trajectory, rollout=rollout, budget=Budget(tokens=200_000))
         try:
             ...  # start the agent with lease.anthropic_base_url or lease.openai_base_url, and lease.key
             ...  # wait for its end, or for lease.ended, after which the model answers nothing more

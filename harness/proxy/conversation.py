@@ -25,7 +25,13 @@ def message_of(message: Json) -> Message:
     role = message.get("role")
     calls = [each for each in message.get("tool_calls") or () if isinstance(each, Mapping)]
     return Message(
-        role="assistant" if role == "assistant" else "tool" if role == "tool" else "user" if role == "user" else "system",
+        role="assistant"
+        if role == "assistant"
+        else "tool"
+        if role == "tool"
+        else "user"
+        if role == "user"
+        else "system",
         content=text_of(message.get("content")),
         tool_calls=tuple(_request(call) for call in calls),
         tool_call_id=str(message["tool_call_id"]) if message.get("tool_call_id") is not None else None,

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.errors import ModelError
 from harness.failures import AgentStop
 from harness.proxy.budget import Account
 from harness.proxy.recorder import Recorder
+
+if TYPE_CHECKING:
+    from harness.proxy.app import App
 
 KEY_PREFIX = "sk-harness-"
 """A shape that every redactor knows."""
@@ -31,15 +36,26 @@ class Lease:
     Attributes:
         key: the API key. It is a secret: pass it by environment, never by argument.
         stop, detail: the limit that ended the model's answers, and a line about it; None while there is none.
-        failure: the failure of the model's endpoint after all retries, which ended the model's answers.
+        failure: what ended the model's answers without the agent's doing: the failure of the model's endpoint after all
+            retries (ModelError), of the record (OSError), or of the sandbox that the requests come from (SandboxError).
+        trouble: what went wrong with the latest request, if it failed: the endpoint rejected it, or the stream broke off.
+            The agent was told and may have gone on; an agent that gave up right after it did so for this reason.
         overflowed: a request was longer than the model's window. The agent was told, and may have made room.
         ended: set by `stop`, `failure` and `close`: no request will be answered any more. Whoever runs the agent gives
             it a moment to end by itself, and then ends it.
     """
 
     def __init__(
-        self, trial: Trial, root_url: str, account: Account, recorder: Recorder, closing: Callable[[Lease], None]
+        self,
+        trial: Trial,
+        root_url: str,
+        account: Account,
+        recorder: Recorder,
+        closing: Callable[[Lease], None],
+        *,
+        app: App | None = None,
     ) -> None:
+        self.app = app
         self.trial = trial
         self.key = KEY_PREFIX + secrets.token_hex(24)
         self.name = secrets.token_hex(6)
@@ -47,10 +63,11 @@ class Lease:
         self.recorder = recorder
         self.stop: AgentStop | None = None
         self.detail: str | None = None
-        self.failure: ModelError | None = None
+        self.failure: Exception | None = None
+        self.trouble: ModelError | None = None
         self.overflowed = False
         self.ended = asyncio.Event()
-        self.in_flight: set[asyncio.Task[object]] = set()
+        self.in_flight: set[asyncio.Task[None]] = set()
         self._root_url = root_url
         self._closing = closing
         self._closed = False
@@ -79,18 +96,22 @@ class Lease:
         """A limit was met: from now on every request is refused. The first reason stays."""
         if not self.ended.is_set():
             self.stop, self.detail = stop, detail
-            self.recorder.event(f"no further answers: {detail}", {"event": "budget_spent", "stop": stop.value})
             self.ended.set()
+            with suppress(OSError):
+                self.recorder.event(f"no further answers: {detail}", {"event": "budget_spent", "stop": stop.value})
 
-    def fail(self, error: ModelError) -> None:
-        """The endpoint failed for good: from now on every request is refused. The first reason stays."""
+    def fail(self, error: Exception) -> None:
+        """The endpoint, the record or the sandbox failed for good: every request is refused. The first reason stays."""
         if not self.ended.is_set():
             self.failure = error
-            self.recorder.event(f"no further answers: {error}", {"event": "model_failed", "error": type(error).__name__})
             self.ended.set()
+            with suppress(OSError):
+                self.recorder.event(
+                    f"no further answers: {error}", {"event": "model_failed", "error": type(error).__name__}
+                )
 
     def raise_failure(self) -> None:
-        """Raise the endpoint's failure, if there was one."""
+        """Raise `failure`, if there was one."""
         if self.failure is not None:
             raise self.failure
 

@@ -148,7 +148,9 @@ def _record_messages(trajectory: TrajectoryWriter, messages: Sequence[Message], 
             if position == 0 and digest_of(message) == spelled:
                 continue
             calls = [_recorded(call).model_dump(exclude_none=True) for call in _unique(message.tool_calls)]
-            step = Step(step_id=1, source="agent", message=message.content, tool_calls=[ToolCall(**c) for c in calls] or None)
+            step = Step(
+                step_id=1, source="agent", message=message.content, tool_calls=[ToolCall(**c) for c in calls] or None
+            )
             trajectory.copy(step)
         elif message.role == "tool":
             _record_result(trajectory, message)

@@ -12,6 +12,7 @@ from harness.llm.wire import tool_json
 from harness.store.rollout import RolloutWriter
 from harness.store.rollout.answer import record_answer
 
+
 def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], head: Sequence[Message]) -> None:
     """The tools, and the messages that the conversation starts with."""
     if trajectory.steps == 0:

@@ -142,7 +142,13 @@ class _MessageStream:
             return b""
         self._started = True
         usage = {"input_tokens": 0, "output_tokens": 0}
-        message = {**_head(chunk, self._asked), "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        message = {
+            **_head(chunk, self._asked),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
         return _event({"type": "message_start", "message": message})
 
     def _block(self, kind: str, fields: dict[str, Any]) -> bytes:
@@ -257,7 +263,7 @@ def _assistant(blocks: list[Json]) -> dict[str, Any]:
 def _parts(content: object) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    parts = []
+    parts: list[dict[str, Any]] = []
     for block in map(mapping, sequence(content)):
         source = mapping(block.get("source"))
         if block.get("type") == "text":

@@ -1,6 +1,7 @@
 """What a dialect is, and the troubles that each of them has words for.
 
-Translations are pure: the same answer becomes the same bytes, ids included, so that a replayed answer is the recorded one.
+Translations are pure: the same answer becomes the same bytes, ids included, so that a replayed answer is the recorded
+one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble(Exception):  # noqa: N818 – it is told to the agent, whoever's fault it is
+class Trouble(Exception):
     """What to tell the agent. The message holds no path, no traceback and no secret."""
 
     kind: Kind

@@ -37,7 +37,7 @@ _ERRORS = {
     Kind.ENDED: (400, "insufficient_quota", "budget_exceeded"),
 }
 _SAME = ("temperature", "top_p", "parallel_tool_calls", "top_logprobs", "seed")
-_ECHOED = {
+_ECHOED: dict[str, Any] = {
     "instructions": None,
     "metadata": {},
     "parallel_tool_calls": True,
@@ -120,7 +120,9 @@ class _ResponseStream:
         out = self._start({}) + self._close()
         for call in reply.tool_calls:
             item = _call_item(self._head.get("id"), len(self._done), call, self._asked)
-            out += self._item_event("added", {**item, "status": "in_progress", INPUT.get(item["type"], "arguments"): ""})
+            out += self._item_event(
+                "added", {**item, "status": "in_progress", INPUT.get(item["type"], "arguments"): ""}
+            )
             if item["type"] == "function_call":
                 where = {"item_id": item["id"], "output_index": len(self._done)}
                 out += self._event("response.function_call_arguments.delta", {**where, "delta": call.arguments})
@@ -142,7 +144,9 @@ class _ResponseStream:
         self._started = True
         self._head = {key: chunk.get(key) for key in ("id", "created", "model")}
         response = _response(self._head, self._asked, [], None)
-        return b"".join(self._event(name, {"response": response}) for name in ("response.created", "response.in_progress"))
+        return b"".join(
+            self._event(name, {"response": response}) for name in ("response.created", "response.in_progress")
+        )
 
     def _grow(self, kind: str, text: str) -> bytes:
         out = b""

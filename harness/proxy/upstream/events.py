@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Any
 
 from harness.errors import ModelUnavailable
@@ -18,7 +18,7 @@ def cut(message: str) -> RequestFailed:
     return RequestFailed(classify.Failure(ModelUnavailable(message), True))
 
 
-async def chunks_in(pieces: AsyncIterable[bytes]) -> AsyncIterator[dict[str, Any]]:
+async def chunks_in(pieces: AsyncIterable[bytes]) -> AsyncGenerator[dict[str, Any], None]:
     """The JSON objects of a stream, up to its end or its `[DONE]`. Raises RequestFailed for anything else."""
     data: list[bytes] = []
     async for line in _lines(pieces):

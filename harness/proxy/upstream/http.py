@@ -17,6 +17,7 @@ from harness import errors
 from harness.llm import classify, wire
 from harness.llm.openai_chat import Endpoint
 from harness.llm.retry import RequestFailed, retry_after, retrying
+from harness.proxy.dialects.protocol import mapping, sequence
 from harness.proxy.upstream.events import chunks_in, cut
 from harness.proxy.upstream.protocol import Answer, Json, Question
 from harness.proxy.upstream.servers import Server, order
@@ -136,15 +137,19 @@ class HttpUpstream:
         import httpx
 
         complete = False
-        try:
-            async with asyncio.timeout(max(0.0, until - self._clock())):
-                async for chunk in chunks_in(response.aiter_bytes()):
-                    complete = complete or any(each.get("finish_reason") for each in chunk.get("choices") or ())
-                    yield chunk
-        except TimeoutError as error:
-            raise cut("the stream did not end in time") from error
-        except httpx.HTTPError as error:
-            raise cut(f"the stream was cut: {type(error).__name__}") from error
+        chunks = chunks_in(response.aiter_bytes())
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, until - self._clock())):  # never across a yield
+                    chunk = await anext(chunks, None)
+            except TimeoutError as error:
+                raise cut("the stream did not end in time") from error
+            except httpx.HTTPError as error:
+                raise cut(f"the stream was cut: {type(error).__name__}") from error
+            if chunk is None:
+                break
+            complete = complete or any(mapping(each).get("finish_reason") for each in sequence(chunk.get("choices")))
+            yield chunk
         if not complete:
             raise cut("the stream was cut before its end")
 
@@ -232,6 +237,9 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 async def _after(first: Json, rest: AsyncIterator[Json]) -> AsyncIterator[Json]:
-    yield first
-    async for chunk in rest:
-        yield chunk
+    try:
+        yield first
+        async for chunk in rest:
+            yield chunk
+    except RequestFailed as failed:
+        raise failed.failure.error from None

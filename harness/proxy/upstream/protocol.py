@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from harness.llm.protocol import CallContext
 from harness.llm.price import Price
+from harness.llm.protocol import CallContext
 
 Json = Mapping[str, Any]
 
