@@ -136,7 +136,7 @@ class Exchange:
             retries=answer.retries,
             started_at=self._started_at,
             duration_sec=time.monotonic() - self._started,
-            model=reply.model or self._upstream.name,
+            model=reply.model or self._upstream.name or None,
         )
         lease.account.add(reply)
         lease.trouble = None

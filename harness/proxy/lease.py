@@ -38,8 +38,8 @@ class Lease:
         stop, detail: the limit that ended the model's answers, and a line about it; None while there is none.
         failure: what ended the model's answers without the agent's doing: the failure of the model's endpoint after all
             retries (ModelError), of the record (OSError), or of the sandbox that the requests come from (SandboxError).
-        trouble: what went wrong with the latest request, if it failed: the endpoint rejected it, or the stream broke off.
-            The agent was told and may have gone on; an agent that gave up right after it did so for this reason.
+        trouble: what went wrong with the latest request: the endpoint rejected it, or the stream broke off. The agent
+            was told and may have gone on; an agent that gave up right after it did so for this reason.
         overflowed: a request was longer than the model's window. The agent was told, and may have made room.
         ended: set by `stop`, `failure` and `close`: no request will be answered any more. Whoever runs the agent gives
             it a moment to end by itself, and then ends it.

@@ -86,7 +86,7 @@ class ModelProxy:
         seed: int = 0,
         budget: Budget | None = None,
     ) -> Lease:
-        """Give one trial access to the model. What is written of it is redacted as the trajectory's writer is told to."""
+        """Give one trial access to the model. What is written of it is redacted by the trajectory's writer."""
         host, port = self.address
         address = f"[{host}]" if ":" in host else host
         lease = Lease(

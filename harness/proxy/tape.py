@@ -2,10 +2,10 @@
 
     {"key": "…", "links": ["…"], "stream": false, "body": {…} | "chunks": [{…}], "headers": {…}, "price": […] | null}
 
-An answer is found by what the request says (see `harness.proxy.conversation`), the names of its tools, and whether it is
-streamed; ids, dates of the client's own and sampling parameters do not matter. Equal requests are answered in the order
-of their recording, so that parallel requests may come in any order. Every dialect's translation is pure: what the client
-reads is byte for byte what it read when the tape was made. A request's text is not on the tape, an answer's is.
+An answer is found by what the request says (see `harness.proxy.conversation`), the names of its tools, and whether it
+is streamed; a client's own ids and sampling parameters do not matter. Equal requests are answered in the order of their
+recording, and parallel ones may come in any order. Every dialect's translation is pure: what the client reads is byte
+for byte what it read when the tape was made. A request's text is not on the tape, an answer's is.
 """
 
 from __future__ import annotations

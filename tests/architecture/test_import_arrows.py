@@ -100,6 +100,8 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": "backends.daytona",
     "e2b": "backends.e2b",
     "openai": "harness.llm",
+    "starlette": "harness.proxy",
+    "uvicorn": "harness.proxy",
     "pyarrow": "harness.export",
     "tokenizers": "harness.export",
     "transformers": "harness.export",

@@ -13,7 +13,7 @@ import pytest
 HEAVY = {
     *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "tokenizers"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
-    *("openai", "langsmith", "opentelemetry"),
+    *("openai", "langsmith", "opentelemetry", "starlette", "uvicorn", "httpx"),
 }
 SDKS = {"docker", "aiodocker", "modal", "daytona", "e2b", "openai"}
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")

@@ -215,7 +215,8 @@ def _headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _request(endpoint: Endpoint, question: Question) -> dict[str, Any]:
-    body: dict[str, Any] = {**question.body, **endpoint.parameters, "model": endpoint.model, "stream": question.stream}
+    body: dict[str, Any] = {**question.body, **endpoint.parameters, "stream": question.stream}
+    body["model"] = endpoint.model or body.get("model") or ""
     if endpoint.send_seed:
         body["seed"] = question.context.seed
     if endpoint.capture:
