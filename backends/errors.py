@@ -10,6 +10,7 @@
     ├── SandboxDiskFull         no space left on the host or in the engine
     ├── SandboxImageNotFound    the named image does not exist                     (the task's fault)
     ├── SandboxBuildError       the build of the image failed; carries the log      (the task's fault)
+    │   └── SandboxLayerError   what was to be installed on the image could not be  (not the task's fault)
     └── SandboxUnsupported      the spec asks for what this backend cannot give     (the task's fault)
 
 A command that exits non-zero or misses *its own* deadline is a result (`ExecuteResponse`), not an error. File
@@ -97,6 +98,12 @@ class SandboxBuildError(SandboxError):
     ) -> None:
         super().__init__(message, backend=backend, operation=operation, sandbox_id=sandbox_id)
         self.log = log
+
+
+class SandboxLayerError(SandboxBuildError):
+    """A layer could not be installed on an image that is there. `log` holds the end of the script's output."""
+
+    retryable = True
 
 
 class SandboxUnsupported(SandboxError):

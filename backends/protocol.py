@@ -30,6 +30,7 @@ class Capabilities:
         memory_limit: a memory limit is enforced and an OOM kill is told from an ordinary failure.
         gpus: GPUs can be attached.
         isolation: "container", "vm", "namespaces", or "none".
+        layers: a spec's `layer` can be installed on its image, and is kept.
         max_sandboxes: how many may live at once; a start beyond that waits for another's stop. None: no such bound.
     """
 
@@ -40,6 +41,7 @@ class Capabilities:
     memory_limit: bool
     gpus: bool
     isolation: str
+    layers: bool = False
     max_sandboxes: int | None = None
 
 
@@ -80,6 +82,10 @@ class SandboxBackendProtocol(Protocol):
     @property
     def user(self) -> str:
         """The user that commands run as unless told otherwise, e.g. "root"."""
+
+    @property
+    def host_address(self) -> str | None:
+        """The address under which commands inside reach what listens on it here; None where they reach nothing here."""
 
     async def execute(
         self,

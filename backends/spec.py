@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,12 +31,40 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Software on top of an image: installed once, and the result is shared by all sandboxes of that image.
+
+    The script is what tells two layers apart. `env` and `files` serve the installing only (proxies, indexes, the
+    certificates of a company): they are no part of what is installed, and changing them installs nothing anew.
+
+    Attributes:
+        name: what it is, e.g. "qwen-code 0.24.4", for messages.
+        script: run once by `/bin/sh -e` as root with the full network, in a folder of its own that is removed after it.
+        env: variables of the script. They may be seen in an image's history: no place for secrets.
+        files: host files by the name that they have in the script's folder.
+        timeout_sec: the deadline of installing.
+    """
+
+    name: str
+    script: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    timeout_sec: float = 900.0
+
+    @property
+    def digest(self) -> str:
+        """What is installed, as 64 hexadecimal digits."""
+        return hashlib.sha256(f"layer-1\0{self.script}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
     """Everything needed to start one sandbox. Exactly one of `image` and `build_dir` is set.
 
     Attributes:
         image: a ready image's reference, used as it is.
         build_dir: a folder with a `Dockerfile`, built once per content digest.
+        layer: what is installed on top of the image, by a backend with the capability `layers`.
         workdir: the directory that relative paths and commands start from; None takes the image's.
         env: variables that every command in the sandbox sees.
         user: default user of commands; None takes the image's.
@@ -49,6 +78,7 @@ class SandboxSpec:
 
     image: str | None = None
     build_dir: Path | None = None
+    layer: Layer | None = None
     workdir: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None

@@ -123,6 +123,7 @@ BY_ERROR: dict[type[BaseException], Verdict] = {
     sandbox.SandboxDiskFull: _infra(Layer.SANDBOX, _SANDBOX, "disk_full", retry=False),
     sandbox.SandboxImageNotFound: _task(Layer.TASK, "image_not_found"),
     sandbox.SandboxBuildError: _task(Layer.TASK, "build_failed"),
+    sandbox.SandboxLayerError: _infra(Layer.AGENT, _SANDBOX, "agent_setup"),
     sandbox.SandboxUnsupported: _task(Layer.TASK, "unsupported"),
     sandbox.SandboxError: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_error"),
     errors.HealthcheckFailed: _infra(Layer.SANDBOX, _SANDBOX, "environment_start"),

@@ -59,6 +59,7 @@ class MemorySandbox:
     capabilities: Capabilities = CAPABILITIES
     workdir: str = "/app"
     user: str = "root"
+    host_address: str | None = None
     files: dict[str, bytes] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)

@@ -40,6 +40,7 @@ class FolderSandbox:
     backend: str = "folder"
     workdir: str = "/"
     user: str = "root"
+    host_address: str | None = "127.0.0.1"
     capabilities: Capabilities = NOTHING
     calls: list[str] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import io
 import os
+import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +21,20 @@ from typing import Any, TextIO
 
 from backends.docker.engine import Engine
 from backends.docker.errors import NAME
-from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxImageNotFound, SandboxTimeout, SandboxUnavailable
+from backends.docker.layer import last_words, layer_key, write_context
+from backends.errors import (
+    SandboxBuildError,
+    SandboxDiskFull,
+    SandboxImageNotFound,
+    SandboxLayerError,
+    SandboxTimeout,
+    SandboxUnavailable,
+)
 from backends.lifecycle import finish
-from backends.spec import SandboxSpec
+from backends.spec import Layer, SandboxSpec
 
 REPOSITORY = "harness-build"
+LAYERS = "harness-layer"
 
 _AT_ONCE = 4
 _ABORT_SEC = 10.0
@@ -57,11 +67,15 @@ class Images:
         self._threads = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="docker-image")
 
     async def ensure(self, spec: SandboxSpec) -> Image:
-        """The spec's image, built or pulled if the engine lacks it, within `build_timeout_sec`.
+        """The spec's image with its layer, built or pulled if the engine lacks it, within `build_timeout_sec`.
 
-        Raises SandboxBuildError (with the log), SandboxImageNotFound, SandboxTimeout, SandboxUnavailable,
-        SandboxDiskFull.
+        Raises SandboxBuildError (with the log), SandboxLayerError, SandboxImageNotFound, SandboxTimeout,
+        SandboxUnavailable, SandboxDiskFull. The layer has a deadline of its own.
         """
+        image = await self._base(spec)
+        return image if spec.layer is None else await self._layered(spec.layer, image)
+
+    async def _base(self, spec: SandboxSpec) -> Image:
         try:
             async with asyncio.timeout(spec.build_timeout_sec) as deadline:
                 if spec.build_dir is None:
@@ -77,6 +91,29 @@ class Images:
                 f"the image of {what} was not ready after {spec.build_timeout_sec:g} s", backend=NAME, operation="build"
             ) from error
 
+    async def _layered(self, layer: Layer, base: Image) -> Image:
+        key = layer_key(layer, base.id)
+        reference = f"{LAYERS}:{key[:40]}"
+        if known := self._known.get(reference):
+            return known
+        with tempfile.TemporaryDirectory(prefix="harness-layer-") as folder:
+            try:
+                async with asyncio.timeout(layer.timeout_sec) as deadline:
+                    write_context(Path(folder), layer, base=base.id, user=base.user)
+                    build = SandboxSpec(build_dir=Path(folder), build_timeout_sec=layer.timeout_sec)
+                    return await self._ensure(reference, build, key=key, args=layer.env)
+            except TimeoutError as error:
+                if not deadline.expired():
+                    raise
+                raise SandboxTimeout(
+                    f"{layer.name} was not installed after {layer.timeout_sec:g} s", backend=NAME, operation="install"
+                ) from error
+            except SandboxBuildError as error:
+                said = last_words(error.log)
+                raise SandboxLayerError(
+                    f"{layer.name} could not be installed: {said or error}", log=error.log, backend=NAME, operation="install"
+                ) from error
+
     def forget(self, image: Image) -> None:
         """Ask the engine again next time: it said that the image is gone."""
         self._known = {reference: known for reference, known in self._known.items() if known != image}
@@ -90,18 +127,20 @@ class Images:
         """Let the threads go; none is waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _ensure(self, reference: str, spec: SandboxSpec, *, key: str) -> Image:
+    async def _ensure(
+        self, reference: str, spec: SandboxSpec, *, key: str, args: Mapping[str, str] | None = None
+    ) -> Image:
         if known := self._known.get(reference):
             return known
         async with self._locks[reference]:
             image = self._known.get(reference) or await self._inspect(reference)
             if image is None:
                 async with self._exclusive(key):
-                    image = await self._inspect(reference) or await self._make(reference, spec, key)
+                    image = await self._inspect(reference) or await self._make(reference, spec, key, args or {})
             self._known[reference] = image
             return image
 
-    async def _make(self, reference: str, spec: SandboxSpec, key: str) -> Image:
+    async def _make(self, reference: str, spec: SandboxSpec, key: str, args: Mapping[str, str]) -> Image:
         operation = "pull" if spec.build_dir is None else "build"
         try:
             log = await asyncio.to_thread((self._folder / f"{key}.log").open, "w", encoding="utf-8", errors="replace")
@@ -110,19 +149,22 @@ class Images:
                 f"the build log cannot be written: {error}", backend=NAME, operation=operation
             ) from error
         with log:
-            await self._transfer(operation, reference, spec, log)
+            await self._transfer(operation, reference, spec, log, args)
         image = await self._inspect(reference)
         if image is None:
             raise SandboxUnavailable(f"{reference} vanished after its {operation}", backend=NAME, operation=operation)
         return image
 
-    async def _transfer(self, operation: str, reference: str, spec: SandboxSpec, log: TextIO) -> None:
+    async def _transfer(
+        self, operation: str, reference: str, spec: SandboxSpec, log: TextIO, args: Mapping[str, str]
+    ) -> None:
         from backends.docker.transfer import Transfer
 
         def request(client: Any) -> Any:
             if spec.build_dir is None:
                 return client.pull(reference, stream=True, decode=True)
-            return client.build(path=str(spec.build_dir), tag=reference, rm=True, forcerm=True, decode=True)
+            path = str(spec.build_dir)
+            return client.build(path=path, tag=reference, buildargs=dict(args), rm=True, forcerm=True, decode=True)
 
         transfer = Transfer(operation, self._engine.url, request)
         work = asyncio.get_running_loop().run_in_executor(self._threads, transfer.run, log, spec.build_timeout_sec)

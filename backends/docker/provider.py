@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,7 @@ CAPABILITIES = Capabilities(
     memory_limit=True,
     gpus=True,
     isolation="container",
+    layers=True,
 )
 _CLEANUP_SEC = 30.0
 
@@ -45,6 +47,7 @@ class DockerProvider:
         self._engine = Engine(address(host))
         self._images = Images(self._engine)
         self._limits_disk = True
+        self._bridge: str | None = None
 
     async def check(self) -> Readiness:
         """See SandboxProvider."""
@@ -93,6 +96,7 @@ class DockerProvider:
     async def _start(self, spec: SandboxSpec, image: Image) -> DockerSandbox:
         name = container_name(spec.labels)
         workdir = absolute(spec.workdir or image.workdir, "/")
+        host_address = await self._gateway(spec)
         creation = asyncio.create_task(self._create(spec, image, name, workdir))
         try:
             async with asyncio.timeout(spec.start_timeout_sec) as deadline:
@@ -112,7 +116,19 @@ class DockerProvider:
             workdir=workdir,
             user=default_user(spec, image),
             capabilities=CAPABILITIES,
+            host_address=host_address,
         )
+
+    async def _gateway(self, spec: SandboxSpec) -> str | None:
+        """The bridge's own address, where the engine runs on this very host."""
+        if spec.network is not NetworkMode.FULL or not self._engine.url.startswith("unix://"):
+            return None
+        if self._bridge is None:
+            async with self._engine.call("network") as client:
+                found = await client._query_json("networks/bridge")
+            gateways = (each.get("Gateway") for each in (found.get("IPAM") or {}).get("Config") or ())
+            self._bridge = next((gateway for gateway in gateways if gateway and _is_here(gateway)), "")
+        return self._bridge or None
 
     async def _create(self, spec: SandboxSpec, image: Image, name: str, workdir: str) -> str:
         try:
@@ -155,6 +171,16 @@ class DockerProvider:
         await asyncio.gather(creation, return_exceptions=True)
         with suppress(SandboxError):
             await remove(self._engine, name)
+
+
+def _is_here(address: str) -> bool:
+    """Whether this machine has the address: an engine in a virtual machine has its bridge there."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 _START_CALL_SEC = 600.0

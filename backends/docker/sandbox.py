@@ -40,13 +40,22 @@ class DockerSandbox(ShellFiles):
     backend = NAME
 
     def __init__(
-        self, engine: Engine, container_id: str, *, name: str, workdir: str, user: str, capabilities: Capabilities
+        self,
+        engine: Engine,
+        container_id: str,
+        *,
+        name: str,
+        workdir: str,
+        user: str,
+        capabilities: Capabilities,
+        host_address: str | None = None,
     ) -> None:
         self.id = container_id
         self.name = name
         self.workdir = workdir
         self.file_shell = self.execute
         self.capabilities = capabilities
+        self.host_address = host_address
         self._engine = engine
         self.user = user or "0"
         self._born = time.time()

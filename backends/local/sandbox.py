@@ -99,6 +99,11 @@ class LocalSandbox(ShellFiles):
         return self._capabilities
 
     @property
+    def host_address(self) -> str | None:
+        full = self._spec.network is NetworkMode.FULL or self._isolation is Isolation.NONE
+        return "127.0.0.1" if full else None
+
+    @property
     def user(self) -> str:
         return "root"
 

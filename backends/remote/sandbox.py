@@ -62,6 +62,7 @@ class RemoteSandbox(ShellFiles):
         self.workdir = workdir
         self.file_shell = self.execute
         self.user = user
+        self.host_address: str | None = None
         self._channel = channel
         self._env = dict(env)
         self._admin = admin

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from backends.protocol import SandboxBackendProtocol
+from backends.spec import Layer
 from harness.agents.session import Session
 from harness.atif.writer import TrajectoryWriter
 from harness.failures import AgentStop
@@ -27,6 +29,7 @@ class AgentRun:
         logs_dir: a host folder for the agent's own logs.
         timeout_sec: seconds until the trial cancels the run.
         seed: differs between the attempts of a task, and is the same when an attempt is repeated.
+        redact: takes the secrets of this run out of text that is kept.
         session: what the task asks for apart from the instruction, and what lasts from one step of it to the next.
     """
 
@@ -38,6 +41,7 @@ class AgentRun:
     logs_dir: Path
     timeout_sec: float
     seed: int
+    redact: Callable[[str], str] = str
     session: Session = field(default_factory=Session)
 
     @property
@@ -81,3 +85,17 @@ class Agent(Protocol):
 
     async def close(self) -> None:
         """Release connections."""
+
+
+@runtime_checkable
+class InstalledAgent(Protocol):
+    """An agent whose program acts inside the sandbox, and must lie there before it starts."""
+
+    @property
+    def layer(self) -> Layer | None:
+        """What to install; None if images are expected to have it."""
+
+
+def layer_of(agent: Agent) -> Layer | None:
+    """What has to lie in the sandbox before the agent starts."""
+    return agent.layer if isinstance(agent, InstalledAgent) else None

@@ -1,6 +1,6 @@
-"""Agents by name: a table of harness.toml, a built-in, a plugin, or `module:Class`, in that order.
+"""Agents by name: a table of harness.toml, a preset, a built-in, a plugin, or `module:Class`, in that order.
 
-A built-in's module is imported only when it is asked for. Plugins register under the entry-point group
+A preset is a table of harness.toml that comes with the harness; a table whose `type` is one changes it. A built-in's module is imported only when it is asked for. Plugins register under the entry-point group
 `harness.agents`; they, and classes named as `module:Class`, are called with their options as keyword arguments.
 """
 
@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from harness.agents.cli_native.presets import over, preset_names, read_preset
 from harness.agents.config_file import AgentTable, find_config, read_agent_tables
 from harness.agents.protocol import Agent
 from harness.agents.spec import AgentSpec
@@ -43,13 +44,14 @@ BUILT_IN: dict[str, AgentRow] = {
     "replay": AgentRow("harness.agents.replay", "ReplayConfig", "create_replay"),
     "scripted": AgentRow("harness.agents.tool_calling.create", "ScriptedConfig", "create_scripted"),
     "tool_calling": AgentRow("harness.agents.tool_calling.create", "ToolCallingConfig", "create_tool_calling"),
+    "cli": AgentRow("harness.agents.cli_native.create", "CliConfig", "create_cli"),
 }
 
 
 def agent_names(config: Path | None = None) -> list[str]:
     """All names that can be asked for here."""
     plugins = (point.name for point in entry_points(group=ENTRY_POINT_GROUP))
-    return sorted({*BUILT_IN, *plugins, *_tables(config)})
+    return sorted({*BUILT_IN, *preset_names(), *plugins, *_tables(config)})
 
 
 def create_agent(
@@ -62,7 +64,7 @@ def create_agent(
     """The agent called `name`.
 
     Args:
-        name: a table of harness.toml, a built-in, a plugin, or `module:Class`.
+        name: a table of harness.toml, a preset, a built-in, a plugin, or `module:Class`.
         model: replaces the agent's model.
         config: the harness.toml; None looks for one in the current folder and above.
         options: override single settings; a dotted key reaches into a table, e.g. `parameters.temperature`.
@@ -106,6 +108,9 @@ def resolve_agent(
     kind = fields.pop("type", name)
     if not isinstance(kind, str):
         raise UsageError(f"{where}: type must be a string")
+    if kind in preset_names():
+        preset = read_preset(kind)
+        kind, fields = preset.pop("type"), over(preset, fields)
     if table and kind in BUILT_IN:
         fields = _paths_from(table.file.parent, fields, kind)
     for key, value in (options or {}).items():
@@ -146,7 +151,7 @@ def _schema(kind: str) -> type[BaseModel]:
 
 def _paths_from(folder: Path, fields: dict[str, Any], kind: str) -> dict[str, Any]:
     """The fields of a file's table, in which relative paths start from the file's folder."""
-    paths = {key for key, field in _schema(kind).model_fields.items() if field.annotation is Path}
+    paths = {key for key, field in _schema(kind).model_fields.items() if field.annotation in (Path, Path | None)}
     return {
         key: str(folder / value) if key in paths and isinstance(value, str) else value for key, value in fields.items()
     }

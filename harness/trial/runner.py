@@ -14,7 +14,7 @@ from backends.errors import SandboxError, SandboxTimeout
 from backends.lifecycle import JOB, OWNER, TRIAL, finish, owner_label
 from backends.protocol import SandboxBackendProtocol
 from backends.spec import SandboxSpec
-from harness.agents.protocol import AgentResult, AgentRun
+from harness.agents.protocol import AgentResult, AgentRun, layer_of
 from harness.agents.session import Session
 from harness.agents.user import User
 from harness.atif.writer import TrajectoryWriter
@@ -108,6 +108,8 @@ def _watchdog_seconds(task: Task, context: TrialContext) -> float:
     """More than all parts together may take: what fires it is something that never answers."""
     limits = context.limits
     total = context.effective(task.environment.build_timeout).value + limits.start + limits.stop + limits.margin
+    layer = layer_of(context.agent)
+    total += layer.timeout_sec if layer else 0
     for step in task.steps:
         total += context.effective(step.agent_timeout, context.agent_timeout).value + limits.grace
         total += 2 * context.effective(step.verifier_timeout).value + 6 * limits.helper + limits.collect
@@ -131,6 +133,7 @@ class _Trial:
         self.redact: Callable[[str], str] = str
         self.rewards: list[dict[str, float] | None] = []
         self.session = Session(interaction=task.interaction)
+        self.layer = layer_of(context.agent)
 
     async def run(self) -> None:
         """All phases, top to bottom."""
@@ -208,12 +211,14 @@ class _Trial:
         }
         return replace(
             request,
+            layer=self.layer if context.provider.capabilities.layers else None,
             build_timeout_sec=context.effective(task.environment.build_timeout).value,
             start_timeout_sec=context.limits.start,
         )
 
     async def _start(self, request: SandboxSpec) -> SandboxBackendProtocol:
         timeout = request.build_timeout_sec + request.start_timeout_sec + self.context.limits.margin / 2
+        timeout += request.layer.timeout_sec if request.layer else 0
         return await self._helper(self.context.provider.start(request), "starting the sandbox", timeout)
 
     async def _prepare(self, sandbox: SandboxBackendProtocol) -> None:
@@ -258,6 +263,7 @@ class _Trial:
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
+            redact=self.redact,
             session=self.session,
         )
         result = AgentResult()

@@ -1,0 +1,45 @@
+"""A layer as a build folder: a Dockerfile that starts from the image, runs the script, and leaves everything else alone."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+from pathlib import Path
+
+from backends.spec import Layer
+
+_PLACE = "/.harness-layer"
+_SCRIPT = "install.sh"
+_MAX_WORDS = 400
+
+
+def layer_key(layer: Layer, image_id: str) -> str:
+    """Names what comes of installing a layer on an image."""
+    return hashlib.sha256(f"{image_id}\0{layer.digest}".encode()).hexdigest()
+
+
+def write_context(folder: Path, layer: Layer, *, base: str, user: str) -> None:
+    """Write the build folder. `base` is the image, `user` its own default user, who stays that.
+
+    Raises ValueError for a file that would take the script's or the Dockerfile's place, OSError if one cannot be read.
+    """
+    context = folder / "files"
+    context.mkdir()
+    (context / _SCRIPT).write_text(layer.script, encoding="utf-8")
+    for name, source in layer.files.items():
+        if Path(name).name != name or name == _SCRIPT:
+            raise ValueError(f"a layer's file cannot be called {name!r}")
+        shutil.copyfile(source, context / name)
+    run = f"cd {_PLACE} && /bin/sh -e ./{_SCRIPT} </dev/null && cd / && rm -rf {_PLACE}"
+    lines = [f"FROM {base}", "USER root", f"COPY files {_PLACE}", *(f"ARG {name}" for name in layer.env), f"RUN {run}"]
+    if user:
+        lines.append(f"USER {shlex.quote(user)}")
+    (folder / "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def last_words(log: str) -> str:
+    """The last line that the script printed, before what the engine says of it."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("The command '/bin/sh -c", "Step ", "---> "))]
+    return said[-1][:_MAX_WORDS] if said else ""

@@ -1,0 +1,173 @@
+"""The agent that is a program of its own: it acts in the sandbox, and its model answers through the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from backends.spec import Layer
+from harness.agents.cli_native.config import CliConfig
+from harness.agents.cli_native.ends import read_end
+from harness.agents.cli_native.install import PREFIX
+from harness.agents.cli_native.program import Ended, Program
+from harness.agents.cli_native.prompt import prompt_of, with_skills
+from harness.agents.protocol import AgentResult, AgentRun
+from harness.errors import AgentSetupError
+from harness.failures import AgentStop
+from harness.proxy import Budget, Lease, ModelProxy, relayed
+from harness.proxy.service import Source
+from harness.redaction import Redactor
+from harness.store.files import write_atomic
+
+_RESERVE_SEC = 10.0
+_RESERVE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """How the program reaches its model."""
+
+    base_url: str
+    key: str
+
+
+class CliAgent:
+    """Runs the program once a step. One proxy serves all trials that reach this machine under the same address."""
+
+    def __init__(self, config: CliConfig, *, name: str, layer: Layer | None, source: Callable[[], Source]) -> None:
+        """`source` makes what answers, for one proxy."""
+        self.name = name
+        self.version = config.version
+        self.model_name: str | None = config.model
+        self.layer = layer
+        self._config = config
+        self._source = source
+        self._proxies: dict[str, ModelProxy] = {}
+        self._starting = asyncio.Lock()
+
+    async def run(self, run: AgentRun) -> AgentResult:
+        """Run the program to its end, or to that of its budget."""
+        config = self._config
+        proxy = await self._proxy(run.sandbox.host_address or "127.0.0.1")
+        budget = Budget(
+            requests=config.max_turns,
+            tokens=config.token_budget,
+            cost_usd=config.cost_budget_usd,
+            seconds=run.timeout_sec,
+        )
+        lease = proxy.open(
+            task_name=run.task_name,
+            step=run.step.name,
+            seed=run.seed,
+            trajectory=run.trajectory,
+            rollout=run.rollout,
+            budget=budget,
+        )
+        try:
+            async with self._reach(lease, run) as reach:
+                ended = await self._program(run, reach).run(
+                    prompt_of(run, skills=config.skills), over=lease.ended, grace=config.ending_sec
+                )
+        finally:
+            await lease.close()
+        self._keep(run, lease, ended)
+        return self._result(lease, ended)
+
+    async def close(self) -> None:
+        """End the proxies."""
+        for proxy in self._proxies.values():
+            await proxy.__aexit__(None, None, None)
+        self._proxies.clear()
+
+    async def _proxy(self, host: str) -> ModelProxy:
+        async with self._starting:
+            if host not in self._proxies:
+                self._proxies[host] = await ModelProxy(self._source(), host=host).__aenter__()
+            return self._proxies[host]
+
+    @asynccontextmanager
+    async def _reach(self, lease: Lease, run: AgentRun) -> AsyncIterator[_Reach]:
+        """Directly where the sandbox reaches this machine, else through a queue of files inside it."""
+        anthropic = self._config.dialect == "messages"
+        if run.sandbox.host_address is not None:
+            yield _Reach(base_url=lease.anthropic_base_url if anthropic else lease.openai_base_url, key=lease.key)
+            return
+        async with relayed(lease, run.sandbox, user=run.step.agent_user) as inside:
+            yield _Reach(base_url=inside.anthropic_base_url if anthropic else inside.openai_base_url, key=inside.key)
+
+    def _program(self, run: AgentRun, reach: _Reach) -> Program:
+        config = self._config
+        return Program(
+            sandbox=run.sandbox,
+            command=with_skills(config.command, config.skills),
+            env=self._env(run, reach),
+            user=run.step.agent_user,
+            timeout=run.timeout_sec - min(_RESERVE_SEC, run.timeout_sec * _RESERVE_SHARE),
+            result=config.result,
+            log_bytes=config.log_bytes,
+        )
+
+    def _env(self, run: AgentRun, reach: _Reach) -> dict[str, str]:
+        """The command's variables. The key is nowhere but here, and in what the program makes of it."""
+        config = self._config
+        known = {
+            "base_url": reach.base_url,
+            "key": reach.key,
+            "model": config.model_alias or config.model,
+            "context_window": config.context_window,
+            "max_output_tokens": config.max_output_tokens,
+        }
+        env = {name: filled(template, known) for name, template in config.env.items()}
+        told = {
+            "MODEL": str(known["model"]),
+            "PREFIX": PREFIX,
+            "SKILLS": run.session.interaction.skills_dir,
+            "CONTEXT_WINDOW": None if config.context_window is None else str(config.context_window),
+            "MAX_OUTPUT_TOKENS": None if config.max_output_tokens is None else str(config.max_output_tokens),
+        }
+        return {name: value for name, value in {**told, **env}.items() if value is not None}
+
+    def _keep(self, run: AgentRun, lease: Lease, ended: Ended) -> None:
+        """What the program said, without secrets."""
+        clean = Redactor([lease.key])
+        for name, text in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr)):
+            if text:
+                write_atomic(run.logs_dir / name, clean(run.redact(text)), durable=False)
+
+    def _result(self, lease: Lease, ended: Ended) -> AgentResult:
+        """Why it stopped: by what the proxy knows, then by its own result; its exit code is what it is."""
+        lease.raise_failure()
+        metadata = {"exit_code": ended.exit_code, "conversations": lease.recorder.conversations}
+        words = Redactor([lease.key])(ended.last_words)
+        if lease.stop is not None:
+            detail = f"{lease.detail}; the program did not end by itself" if ended.cut_off else lease.detail
+            return AgentResult(stop=lease.stop, detail=detail, metadata=metadata)
+        if ended.timed_out:
+            return AgentResult(stop=AgentStop.TIMEOUT, detail="the program was ended at its deadline", metadata=metadata)
+        told = read_end(self._config.ends, ended.result, ended.exit_code)
+        if told is None:
+            good = not self._config.ends and ended.exit_code == 0
+            told = (AgentStop.FINISHED, None) if good else (AgentStop.EXITED, None)
+        stop, detail = told
+        if stop is not AgentStop.FINISHED and lease.trouble is not None:
+            raise lease.trouble
+        if stop is AgentStop.EXITED and lease.overflowed:
+            stop = AgentStop.CONTEXT_OVERFLOW
+        if lease.answers == 0:
+            raise AgentSetupError(f"{self.name} ended without one answer of its model (exit code {ended.exit_code}): {words}")
+        if stop is AgentStop.EXITED:
+            detail = f"exit code {ended.exit_code}: {detail or words}"
+        return AgentResult(stop=stop, detail=detail, metadata=metadata)
+
+
+def filled(template: str, known: dict[str, str | int | None]) -> str | None:
+    """A variable's value; None if it names something that is not set."""
+    for name, value in known.items():
+        mark = f"{{{name}}}"
+        if mark in template:
+            if value is None:
+                return None
+            template = template.replace(mark, str(value))
+    return template
