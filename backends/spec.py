@@ -40,7 +40,7 @@ class Layer:
     Attributes:
         name: what it is, e.g. "qwen-code 0.24.4", for messages.
         script: run once by `/bin/sh -e` as root with the full network, in a folder of its own that is removed after it.
-        env: variables of the script. They may be seen in an image's history: no place for secrets.
+        env: variables of the script. Whoever has the image may find them: no place for secrets.
         files: host files by the name that they have in the script's folder.
         timeout_sec: the deadline of installing.
     """

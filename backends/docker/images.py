@@ -101,7 +101,7 @@ class Images:
                 async with asyncio.timeout(layer.timeout_sec) as deadline:
                     write_context(Path(folder), layer, base=base.id, user=base.user)
                     build = SandboxSpec(build_dir=Path(folder), build_timeout_sec=layer.timeout_sec)
-                    return await self._ensure(reference, build, key=key, args=layer.env)
+                    return await self._ensure(reference, build, key=key)
             except TimeoutError as error:
                 if not deadline.expired():
                     raise
@@ -109,9 +109,9 @@ class Images:
                     f"{layer.name} was not installed after {layer.timeout_sec:g} s", backend=NAME, operation="install"
                 ) from error
             except SandboxBuildError as error:
-                said = last_words(error.log)
+                said = last_words(error.log) or str(error)
                 raise SandboxLayerError(
-                    f"{layer.name} could not be installed: {said or error}", log=error.log, backend=NAME, operation="install"
+                    f"{layer.name} could not be installed: {said}", log=error.log, backend=NAME, operation="install"
                 ) from error
 
     def forget(self, image: Image) -> None:
@@ -127,20 +127,18 @@ class Images:
         """Let the threads go; none is waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _ensure(
-        self, reference: str, spec: SandboxSpec, *, key: str, args: Mapping[str, str] | None = None
-    ) -> Image:
+    async def _ensure(self, reference: str, spec: SandboxSpec, *, key: str) -> Image:
         if known := self._known.get(reference):
             return known
         async with self._locks[reference]:
             image = self._known.get(reference) or await self._inspect(reference)
             if image is None:
                 async with self._exclusive(key):
-                    image = await self._inspect(reference) or await self._make(reference, spec, key, args or {})
+                    image = await self._inspect(reference) or await self._make(reference, spec, key)
             self._known[reference] = image
             return image
 
-    async def _make(self, reference: str, spec: SandboxSpec, key: str, args: Mapping[str, str]) -> Image:
+    async def _make(self, reference: str, spec: SandboxSpec, key: str) -> Image:
         operation = "pull" if spec.build_dir is None else "build"
         try:
             log = await asyncio.to_thread((self._folder / f"{key}.log").open, "w", encoding="utf-8", errors="replace")
@@ -149,22 +147,19 @@ class Images:
                 f"the build log cannot be written: {error}", backend=NAME, operation=operation
             ) from error
         with log:
-            await self._transfer(operation, reference, spec, log, args)
+            await self._transfer(operation, reference, spec, log)
         image = await self._inspect(reference)
         if image is None:
             raise SandboxUnavailable(f"{reference} vanished after its {operation}", backend=NAME, operation=operation)
         return image
 
-    async def _transfer(
-        self, operation: str, reference: str, spec: SandboxSpec, log: TextIO, args: Mapping[str, str]
-    ) -> None:
+    async def _transfer(self, operation: str, reference: str, spec: SandboxSpec, log: TextIO) -> None:
         from backends.docker.transfer import Transfer
 
         def request(client: Any) -> Any:
             if spec.build_dir is None:
                 return client.pull(reference, stream=True, decode=True)
-            path = str(spec.build_dir)
-            return client.build(path=path, tag=reference, buildargs=dict(args), rm=True, forcerm=True, decode=True)
+            return client.build(path=str(spec.build_dir), tag=reference, rm=True, forcerm=True, decode=True)
 
         transfer = Transfer(operation, self._engine.url, request)
         work = asyncio.get_running_loop().run_in_executor(self._threads, transfer.run, log, spec.build_timeout_sec)

@@ -1,4 +1,4 @@
-"""A layer as a build folder: a Dockerfile that starts from the image, runs the script, and leaves everything else alone."""
+"""A layer as a build folder: a Dockerfile that starts from the image, runs the script, and leaves all else alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from backends.spec import Layer
 
 _PLACE = "/.harness-layer"
-_SCRIPT = "install.sh"
+_SCRIPT, _ENV = "install.sh", "env.sh"
 _MAX_WORDS = 400
 
 
@@ -27,14 +27,16 @@ def write_context(folder: Path, layer: Layer, *, base: str, user: str) -> None:
     context = folder / "files"
     context.mkdir()
     (context / _SCRIPT).write_text(layer.script, encoding="utf-8")
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in layer.env.items())
+    (context / _ENV).write_text("".join(exports), encoding="utf-8")
     for name, source in layer.files.items():
-        if Path(name).name != name or name == _SCRIPT:
+        if Path(name).name != name or name in (_SCRIPT, _ENV):
             raise ValueError(f"a layer's file cannot be called {name!r}")
         shutil.copyfile(source, context / name)
-    run = f"cd {_PLACE} && /bin/sh -e ./{_SCRIPT} </dev/null && cd / && rm -rf {_PLACE}"
-    lines = [f"FROM {base}", "USER root", f"COPY files {_PLACE}", *(f"ARG {name}" for name in layer.env), f"RUN {run}"]
+    run = f"cd {_PLACE} && . ./{_ENV} && /bin/sh -e ./{_SCRIPT} </dev/null && cd / && rm -rf {_PLACE}"
+    lines = [f"FROM {base}", *(["USER root"] if user else []), f"COPY files {_PLACE}", f"RUN {run}"]
     if user:
-        lines.append(f"USER {shlex.quote(user)}")
+        lines.append(f"USER {user}")
     (folder / "Dockerfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

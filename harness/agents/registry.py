@@ -1,7 +1,8 @@
 """Agents by name: a table of harness.toml, a preset, a built-in, a plugin, or `module:Class`, in that order.
 
-A preset is a table of harness.toml that comes with the harness; a table whose `type` is one changes it. A built-in's module is imported only when it is asked for. Plugins register under the entry-point group
-`harness.agents`; they, and classes named as `module:Class`, are called with their options as keyword arguments.
+A preset is a table that comes with the harness; a table of harness.toml whose `type` names one changes it. A built-in's
+module is imported only when it is asked for. Plugins register under the entry-point group `harness.agents`; they, and
+classes named as `module:Class`, are called with their options as keyword arguments.
 """
 
 from __future__ import annotations

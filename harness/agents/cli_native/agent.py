@@ -145,7 +145,8 @@ class CliAgent:
             detail = f"{lease.detail}; the program did not end by itself" if ended.cut_off else lease.detail
             return AgentResult(stop=lease.stop, detail=detail, metadata=metadata)
         if ended.timed_out:
-            return AgentResult(stop=AgentStop.TIMEOUT, detail="the program was ended at its deadline", metadata=metadata)
+            detail = "the program was ended at its deadline"
+            return AgentResult(stop=AgentStop.TIMEOUT, detail=detail, metadata=metadata)
         told = read_end(self._config.ends, ended.result, ended.exit_code)
         if told is None:
             good = not self._config.ends and ended.exit_code == 0
@@ -156,7 +157,9 @@ class CliAgent:
         if stop is AgentStop.EXITED and lease.overflowed:
             stop = AgentStop.CONTEXT_OVERFLOW
         if lease.answers == 0:
-            raise AgentSetupError(f"{self.name} ended without one answer of its model (exit code {ended.exit_code}): {words}")
+            raise AgentSetupError(
+                f"{self.name} ended (exit code {ended.exit_code}) without one answer of its model: {words}"
+            )
         if stop is AgentStop.EXITED:
             detail = f"exit code {ended.exit_code}: {detail or words}"
         return AgentResult(stop=stop, detail=detail, metadata=metadata)

@@ -40,9 +40,6 @@ class InstallTable(_Table):
     pass_env: tuple[str, ...] = ("PIP_*", "NPM_CONFIG_*", "npm_config_*", "*_proxy", "*_PROXY")
     """Variables that the script gets from the harness's own environment, by shell pattern. Those that name a folder or
     file of this machine, or a secret, stay out."""
-    ca_bundle: Path | None = None
-    """A host file of certificates that the script's pip, npm and curl trust. None: the one that SSL_CERT_FILE names
-    here, if any."""
     timeout_sec: float = Field(default=900.0, gt=0)
 
 
@@ -60,6 +57,9 @@ class CliConfig(EndpointConfig):
     `LOGS` (a folder whose content is kept), `PREFIX`, and `SKILLS`, `CONTEXT_WINDOW`, `MAX_OUTPUT_TOKENS` if set."""
     env: dict[str, str] = Field(default_factory=dict)
     install: InstallTable = Field(default_factory=InstallTable)
+    ca_bundle: Path | None = None
+    """A host file of certificates that pip, npm and curl trust while installing. None: the one that SSL_CERT_FILE names
+    here, if any."""
     result: str = "stdout"
     """Where its own structured result stands: "stdout", or a file in `$LOGS`; JSON, or one JSON document a line."""
     ends: tuple[End, ...] = ()

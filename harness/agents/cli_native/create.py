@@ -42,6 +42,6 @@ def _source(config: CliConfig, where: str) -> Source:
         raise UsageError(f"{where}: name one endpoint as base_url, or several as upstreams")
     for url, weight in config.upstreams.items():
         if not url.startswith(("http://", "https://")) or not weight > 0:
-            raise UsageError(f"{where}: upstreams are written as {{ \"http://host:8000/v1\" = 1 }}, with weights above 0")
+            raise UsageError(f'{where}: upstreams are written as {{ "http://host:8000/v1" = 1 }}, with weights above 0')
     endpoint = config.model_copy(update={"base_url": next(iter(config.upstreams))}).endpoint()
     return [(replace(endpoint, base_url=url), weight) for url, weight in config.upstreams.items()]

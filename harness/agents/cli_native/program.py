@@ -108,9 +108,7 @@ class Program:
             return None
 
 
-async def _watched(
-    work: asyncio.Task[ExecuteResponse], over: asyncio.Event, grace: float
-) -> ExecuteResponse | None:
+async def _watched(work: asyncio.Task[ExecuteResponse], over: asyncio.Event, grace: float) -> ExecuteResponse | None:
     """The command's response; None if it was killed because it did not end by itself."""
     waiting = asyncio.create_task(over.wait())
     try:
