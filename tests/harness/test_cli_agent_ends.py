@@ -32,7 +32,13 @@ def test_claude_code_says_success_of_a_failure_and_is_not_believed() -> None:
 
 def test_claude_code_tells_its_turn_limit_and_a_full_window_apart() -> None:
     turns = {"type": "result", "subtype": "error_max_turns", "is_error": True}
-    full = {"type": "result", "subtype": "success", "is_error": True, "terminal_reason": "prompt_too_long", "result": "x"}
+    full = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": True,
+        "terminal_reason": "prompt_too_long",
+        "result": "x",
+    }
     assert end_of("claude-code", lines(turns), 1) == ("max_turns", None)
     assert end_of("claude-code", lines(full), 1) == ("context_overflow", "x")
 
