@@ -59,7 +59,9 @@ async def speaking(folder: Path, *answers: Any) -> AsyncIterator[tuple[ModelServ
 
 
 async def test_chat_passes_unknown_fields_both_ways(tmp_path: Path) -> None:
-    answer = completion("hi", message={"role": "assistant", "content": "hi", "reasoning_content": "r", "mood": 7}, zoo=[1])
+    answer = completion(
+        "hi", message={"role": "assistant", "content": "hi", "reasoning_content": "r", "mood": 7}, zoo=[1]
+    )
     async with speaking(tmp_path, answer) as (upstream, _, gpt, _):
         raw = await gpt.chat.completions.with_raw_response.create(
             model="theirs", messages=[{"role": "user", "content": "x", "name": "n"}], extra_body={"top_k": 5, "odd": {}}

@@ -160,7 +160,10 @@ async def test_an_endpoint_that_fails_for_good_ends_the_agent_and_is_not_its_fai
 
 
 async def test_a_request_that_the_endpoint_rejects_is_told_to_the_agent_who_may_go_on(tmp_path: Path) -> None:
-    async with serving(failure(422, "no such field"), HI) as upstream, proxied(endpoint(upstream.url), tmp_path) as made:
+    async with (
+        serving(failure(422, "no such field"), HI) as upstream,
+        proxied(endpoint(upstream.url), tmp_path) as made,
+    ):
         base, key = made.lease.openai_base_url, made.lease.key
         answers = [await ask(base, key=key), await ask(base, key=key)]
         assert made.lease.trouble is None and not made.lease.ended.is_set()
