@@ -180,7 +180,7 @@ async def test_responses_become_a_chat_and_the_answer_a_response(tmp_path: Path)
             ],
         )
     sent = upstream.requests[0]
-    assert [each["role"] for each in sent["messages"]] == "system system user assistant tool tool".split()
+    assert [each["role"] for each in sent["messages"]] == ["system", "system", "user", "assistant", "tool", "tool"]
     spoken = sent["messages"][3]
     assert (spoken["content"], spoken["reasoning_content"]) == ("I ask.", "hm")
     assert [each["id"] for each in spoken["tool_calls"]] == ["q", "p"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from model_server import Answer, chunk, completion, serving
-from proxied import Trial, endpoint, proxied
+from proxied import endpoint, proxied
 
 from backends import SandboxSpec, create_provider, open_sandbox
 from backends.protocol import SandboxBackendProtocol

@@ -19,6 +19,7 @@ from harness.atif.writer import TrajectoryWriter
 from harness.errors import UsageError
 from harness.llm.protocol import Reply, ToolRequest
 from harness.llm.scripted import Script, ScriptedCall, ScriptedModel, ScriptedReply
+from harness.proxy.conversation import said_by
 from harness.proxy.recorder import Recorder
 from harness.store.rollout import RolloutWriter
 
@@ -260,7 +261,9 @@ def test_every_answer_is_on_record_once_whatever_the_conversations(
             ]
         calls = (ToolRequest(id=f"c{number}", name="f", arguments="{"),) if number % 3 == 0 else ()
         reply = Reply(content=f"say {'abc'[number % 3]}", tool_calls=calls, prompt_tokens=1, completion_tokens=1)
-        recorder.answered({"messages": messages}, reply, sampling={}, extra={"number": number}, client="c")
+        recorder.answered(
+            said_by(messages), {"messages": messages}, reply, sampling={}, extra={"number": number}, client="c"
+        )
     recorder.close()
     trajectory.close()
     from harness.atif.reader import load_trajectory
