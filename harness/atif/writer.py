@@ -93,6 +93,8 @@ class TrajectoryWriter:
         self._last: Step | None = None
         self._last_json = b""
         """The latest step as it was before its results: it may hold many token ids, and is made into JSON once."""
+        self._deferring = False
+        self._unsaved = False
         self._closed = False
 
     @property
@@ -131,6 +133,16 @@ class TrajectoryWriter:
         if call_id is not None:
             self._delegated[call_id] = SubagentRef(trajectory_id=trajectory_id)
         return writer
+
+    def defer(self) -> None:
+        """From now on, what is added goes to disk when `flush` or `close` is called."""
+        self._deferring = True
+
+    def flush(self) -> None:
+        """Write what was deferred, if anything was. Raises OSError."""
+        if self._unsaved:
+            self._unsaved = False
+            self._write()
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -210,6 +222,7 @@ class TrajectoryWriter:
         if self._last is not None:
             self._interrupt_open_calls()
             self._show_watcher()
+            self.flush()
             self._document.finish()
 
     def _add_result(self, call_id: str | None, content: str, extra: Mapping[str, Any] | None) -> None:
@@ -238,7 +251,7 @@ class TrajectoryWriter:
             self._interrupt_open_calls()
             self._show_watcher()
             self._settled = self.own_usage
-            self._document.settle()
+            self._document.settle(self._last_item())
         self._delegated = {}
         stamped = {"step_id": self.steps + 1, "timestamp": self._now().isoformat(), **fields}
         self._last = Step.model_validate(self._clean({k: v for k, v in stamped.items() if v is not None}))
@@ -270,14 +283,21 @@ class TrajectoryWriter:
         return self._last
 
     def _save(self) -> None:
-        body = self._last_json
-        observation = self._require_step().observation
-        if observation is not None:
-            added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
-            body = body.removesuffix(b"}") + b',"observation":' + added + b"}"
+        self._unsaved = self._deferring
+        if not self._deferring:
+            self._write()
+
+    def _write(self) -> None:
         if not self._head:
             self._head = self._make_head()
-        self._document.update(self._head, body, self._tail())
+        self._document.update(self._head, self._last_item(), self._tail())
+
+    def _last_item(self) -> bytes:
+        observation = self._require_step().observation
+        if observation is None:
+            return self._last_json
+        added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
+        return self._last_json.removesuffix(b"}") + b',"observation":' + added + b"}"
 
     def _make_head(self) -> bytes:
         head = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
@@ -166,12 +167,16 @@ async def _until_gone(receive: Receive) -> None:
 
 def _parse(body: bytes) -> dict[str, Any]:
     try:
-        parsed = strict_json.loads(body)
-    except ValueError as error:
+        parsed = json.loads(body, parse_constant=_no_constant)  # what is recorded of it is cleaned there
+    except (ValueError, RecursionError) as error:
         raise Trouble(Kind.MALFORMED, "the request's body is not JSON") from error
     if not isinstance(parsed, dict):
         raise Trouble(Kind.MALFORMED, "the request's body is no JSON object")
     return parsed
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _models(name: str) -> dict[str, Any]:

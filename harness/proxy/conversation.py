@@ -94,6 +94,20 @@ def chain(messages: Sequence[Message]) -> list[bytes]:
     return links
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a request says: its messages, and a link for each beginning of them."""
+
+    messages: Sequence[Message]
+    links: Sequence[bytes]
+
+
+def said_by(messages: Sequence[Json]) -> Said:
+    """The messages of a chat completion's body."""
+    made = [message_of(each) for each in messages]
+    return Said(made, chain(made))
+
+
 @dataclass(slots=True)
 class Conversation:
     """One of a trial's conversations.

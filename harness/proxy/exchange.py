@@ -13,6 +13,7 @@ from harness.errors import ModelError, ModelRejected
 from harness.failures import AgentStop
 from harness.llm import wire
 from harness.llm.protocol import CallContext, ContextOverflow, Reply
+from harness.proxy.conversation import said_by
 from harness.proxy.dialects.protocol import Dialect, Json, Kind, Trouble
 from harness.proxy.lease import Lease
 from harness.proxy.tape import NotOnTape
@@ -41,7 +42,7 @@ class Request:
 
 
 class Exchange:
-    """Asks the upstream, tells the answer in the agent's dialect, and records it before the agent reads its end."""
+    """Asks the upstream, tells the answer in the agent's dialect, and records it."""
 
     def __init__(self, lease: Lease, request: Request, upstream: Upstream) -> None:
         self._lease = lease
@@ -69,6 +70,7 @@ class Exchange:
         finally:
             if lease.account.answers == answered:
                 lease.account.give_back()
+            lease.recorder.flush()  # the agent has its answer and need not wait for the disk
 
     def _refuse_if_ended(self) -> None:
         lease = self._lease
@@ -81,7 +83,8 @@ class Exchange:
         lease = self._lease
         body = self._request.dialect.question(self._request.body)
         body["messages"] = lease.recorder.as_sampled(body["messages"])
-        turn, subagent = lease.recorder.expected(body["messages"])
+        said = said_by(body["messages"])
+        turn, subagent = lease.recorder.expected(said)
         context = CallContext(
             task_name=lease.trial.task_name,
             step=lease.trial.step,
@@ -90,7 +93,7 @@ class Exchange:
             seed=lease.trial.seed,
             time_left=min(FOREVER, max(0.0, lease.account.time_left())),
         )
-        return Question(body=body, stream=self._request.stream, context=context, affinity=lease.name)
+        return Question(said=said, body=body, stream=self._request.stream, context=context, affinity=lease.name)
 
     @asynccontextmanager
     async def _asked(self, question: Question) -> AsyncIterator[Answer]:
@@ -141,6 +144,7 @@ class Exchange:
         lease.account.add(reply)
         lease.trouble = None
         lease.recorder.answered(
+            question.said,
             question.body,
             reply,
             sampling=self._upstream.sampling,

@@ -9,7 +9,7 @@ from harness import strict_json
 from harness.atif.model import Step, ToolCall
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolRequest
-from harness.proxy.conversation import Conversation, Conversations, chain, message_of, reply_digest
+from harness.proxy.conversation import Conversation, Conversations, Said, reply_digest
 from harness.proxy.conversation import digest as digest_of
 from harness.store.rollout import RolloutWriter
 from harness.store.rollout.answer import record_answer
@@ -25,6 +25,7 @@ class Recorder:
     """Writes for one trial. Its calls come one at a time, however many requests are in flight."""
 
     def __init__(self, trajectory: TrajectoryWriter, rollout: RolloutWriter) -> None:
+        trajectory.defer()
         self._trajectory = trajectory
         self._rollout = rollout
         self._conversations = Conversations()
@@ -38,18 +39,18 @@ class Recorder:
         """The history with the arguments of its calls spelled as they were sampled, where they are the same values."""
         return [self._as_sampled(message) for message in messages]
 
-    def expected(self, messages: Sequence[Json]) -> tuple[int, str | None]:
+    def expected(self, said: Said) -> tuple[int, str | None]:
         """The answers that the conversation of a request had before, and its description (None: the agent's own)."""
-        said = [message_of(each) for each in messages]
-        conversation = self._conversations.continued_by(chain(said))
+        conversation = self._conversations.continued_by(said.links)
         if conversation is not None:
             return conversation.answers, conversation.description
-        return 0, _description(said) if self.conversations else None
+        return 0, _description(said.messages) if self.conversations else None
 
-    def answered(self, question: Json, reply: Reply, *, sampling: Mapping[str, Any], extra: Json, client: str) -> None:
+    def answered(
+        self, said: Said, question: Json, reply: Reply, *, sampling: Mapping[str, Any], extra: Json, client: str
+    ) -> None:
         """Record what a request says that is new, and its answer. `client` is how the asking program calls itself."""
-        messages = [message_of(each) for each in question["messages"]]
-        links = chain(messages)
+        messages, links = said.messages, said.links
         self._client = self._client or client
         conversation = self._conversations.continued_by(links)
         if conversation is None:
@@ -78,12 +79,18 @@ class Recorder:
     def event(self, text: str, extra: Json) -> None:
         """Something that the proxy did, as a step of the system."""
         self._trajectory.system(text, extra=extra)
+        self._trajectory.flush()
+
+    def flush(self) -> None:
+        """Write to disk what was recorded. Raises OSError."""
+        self._trajectory.flush()
 
     def close(self) -> None:
         """Finish the embedded trajectories."""
         for conversation in self._conversations.by_link.values():
             if conversation.trajectory is not self._trajectory:
                 conversation.trajectory.close()
+        self._trajectory.flush()
 
     def _begin(self, messages: Sequence[Message], shared: int, question: Json, client: str) -> Conversation:
         first = self.conversations == 0

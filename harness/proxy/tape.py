@@ -22,7 +22,6 @@ from harness import strict_json
 from harness.errors import UsageError
 from harness.llm.price import Price
 from harness.llm.sampled import VERSION_HEADER
-from harness.proxy.conversation import chain, message_of
 from harness.proxy.upstream.protocol import Answer, Json, Question, Upstream
 
 
@@ -158,11 +157,11 @@ class ReplayUpstream:
             return (
                 f"{self._file.name}: all recorded answers to this request were given (there are {self._count} in all)"
             )
-        messages = question.body["messages"]
+        messages = question.said.messages
         shared = next((n for n in range(len(messages), 0, -1) if identity["links"][n - 1] in self._links), 0)
         if shared == len(messages):
             return f"{self._file.name}: this conversation was recorded with other tools, or not at this point"
-        role = message_of(messages[shared]).role
+        role = messages[shared].role
         after = f", which differs after line {self._links[identity['links'][shared - 1]]}" if shared else ""
         return f"{self._file.name}: no recorded request has this message {shared + 1} ({role}){after}"
 
@@ -174,7 +173,7 @@ async def _played(chunks: list[Json]) -> AsyncIterator[Json]:
 
 def _identity(question: Question) -> dict[str, Any]:
     body = question.body
-    links = [link.hex() for link in chain([message_of(each) for each in body["messages"]])]
+    links = [link.hex() for link in question.said.links]
     tools = [str((tool.get("function") or {}).get("name")) for tool in body.get("tools") or ()]
     said = json.dumps([links[-1], tools, question.stream])
     key = hashlib.blake2b(said.encode(), digest_size=16).hexdigest()

@@ -170,6 +170,9 @@ class HttpUpstream:
                 timeout=httpx.Timeout(None, connect=_CONNECT_SEC),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=200),
                 follow_redirects=False,
+                verify=any(
+                    _url(each.endpoint, "").startswith("https:") for each in self.servers
+                ),  # costs a while to make
                 trust_env=False,
             )
         return self._client

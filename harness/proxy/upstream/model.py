@@ -9,7 +9,6 @@ from typing import Any
 
 from harness.llm import wire
 from harness.llm.protocol import ChatModel
-from harness.proxy.conversation import message_of
 from harness.proxy.upstream.protocol import Answer, Question
 
 
@@ -35,7 +34,7 @@ class ModelUpstream:
         """Ask the model, which does its own retries."""
         body = question.body
         reply = await self._model.complete(
-            [message_of(each) for each in body["messages"]],
+            question.said.messages,
             [wire.schema_from(each) for each in body.get("tools") or ()],
             question.context,
         )

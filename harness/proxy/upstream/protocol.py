@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from harness.llm.price import Price
 from harness.llm.protocol import CallContext
+from harness.proxy.conversation import Said
 
 Json = Mapping[str, Any]
 
@@ -18,12 +19,14 @@ class Question:
     """One request, as a chat completion's body.
 
     Attributes:
+        said: what its messages say.
         body: messages, tools and sampling parameters; whatever the agent's dialect shares with this one is as it was.
         stream: whether the answer is wanted in chunks.
         context: whose call it is, and how much time it has.
         affinity: requests of the same one go to the same upstream, whose prefix cache knows them.
     """
 
+    said: Said
     body: Json
     stream: bool
     context: CallContext
