@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -12,6 +13,8 @@ from backends.spec import Layer
 _PLACE = "/.harness-layer"
 _SCRIPT, _ENV = "install.sh", "env.sh"
 _MAX_WORDS = 400
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_ENGINE = ("The command '/bin/sh -c", "Step ", "---> ", "Removing intermediate container")
 
 
 def layer_key(layer: Layer, image_id: str) -> str:
@@ -42,6 +45,6 @@ def write_context(folder: Path, layer: Layer, *, base: str, user: str) -> None:
 
 def last_words(log: str) -> str:
     """The last line that the script printed, before what the engine says of it."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("The command '/bin/sh -c", "Step ", "---> "))]
+    lines = (_COLOURS.sub("", line).strip() for line in log.splitlines())
+    said = [line for line in lines if line and not line.startswith(_ENGINE)]
     return said[-1][:_MAX_WORDS] if said else ""

