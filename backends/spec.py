@@ -42,11 +42,13 @@ class Layer:
         script: run once by `/bin/sh -e` as root with the full network, in a folder of its own that is removed after it.
         env: variables of the script. Whoever has the image may find them: no place for secrets.
         files: host files by the name that they have in the script's folder.
+        folders: where it lies. A backend without image layers carries these, and nothing else, into its sandboxes.
         timeout_sec: the deadline of installing.
     """
 
     name: str
     script: str
+    folders: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     timeout_sec: float = 900.0

@@ -56,6 +56,15 @@ def run(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Replaces the agent's model.", rich_help_panel=_WHAT)
     ] = None,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            metavar="URL[=WEIGHT]",
+            help="Where the agent's model is served, e.g. http://gpu:8000/v1; several for agents of their own loop.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -174,7 +183,7 @@ def run(
         seed=seed,
         agent=agent,
         model=model,
-        options=_options(option or []),
+        options={**_upstream(upstream or []), **_options(option or [])},
         user=user,
         config_file=str(found.resolve()) if found else None,
         backend=backend,
@@ -227,6 +236,21 @@ def _job_name(name: str | None) -> str:
     if not name or name.startswith(".") or "/" in name or not name.isprintable() or len(name.encode()) > 200:
         raise UsageError(f"--name {name!r} is not a folder's name")
     return name
+
+
+def _upstream(urls: list[str]) -> dict[str, Any]:
+    """The agent's setting for one address, or for several with their weights."""
+    weighted: dict[str, float] = {}
+    for text in urls:
+        url, equals, weight = text.rpartition("=")
+        if not equals or not weight.replace(".", "", 1).isdecimal():
+            url, weight = text, "1"
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"--upstream {text}: an address begins with http:// or https://, e.g. http://gpu:8000/v1")
+        weighted[url] = float(weight)
+    if not weighted:
+        return {}
+    return {"upstreams": weighted} if len(weighted) > 1 else {"base_url": next(iter(weighted))}
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:

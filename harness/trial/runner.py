@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from backends.errors import SandboxError, SandboxTimeout
@@ -43,6 +44,7 @@ from harness.trial.clean import clean
 from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
+from harness.trial.layer import kept_layer, put_layer
 from harness.trial.limits import DeadlinePassed, bounded
 from harness.trial.record import blank_result, describe_error, describe_stop, failure_of
 from harness.trial.save import save_result
@@ -109,7 +111,7 @@ def _watchdog_seconds(task: Task, context: TrialContext) -> float:
     limits = context.limits
     total = context.effective(task.environment.build_timeout).value + limits.start + limits.stop + limits.margin
     layer = layer_of(context.agent)
-    total += layer.timeout_sec if layer else 0
+    total += layer.timeout_sec + limits.start + limits.stop + 2 * limits.collect if layer else 0
     for step in task.steps:
         total += context.effective(step.agent_timeout, context.agent_timeout).value + limits.grace
         total += 2 * context.effective(step.verifier_timeout).value + 6 * limits.helper + limits.collect
@@ -134,6 +136,7 @@ class _Trial:
         self.rewards: list[dict[str, float] | None] = []
         self.session = Session(interaction=task.interaction)
         self.layer = layer_of(context.agent)
+        self.kept: Path | None = None
 
     async def run(self) -> None:
         """All phases, top to bottom."""
@@ -141,6 +144,7 @@ class _Trial:
             sandbox_request = self._request()
             self.phase(Phase.STARTING)
             self.result.environment_setup = Timing(started_at=now())
+            await self._keep_layer(sandbox_request)
             sandbox = await self._start(sandbox_request)
         except Exception as error:  # noqa: BLE001 – the trial boundary
             _conclude_error(self.result, error, self.redact)
@@ -216,6 +220,16 @@ class _Trial:
             start_timeout_sec=context.limits.start,
         )
 
+    async def _keep_layer(self, request: SandboxSpec) -> None:
+        """Where images have no layers, the agent's is installed once in a sandbox of its own and carried from there."""
+        if self.layer is None or self.context.provider.capabilities.layers:
+            return
+        limits = self.context.limits
+        timeout = self.layer.timeout_sec + request.build_timeout_sec + limits.start + limits.stop + limits.collect
+        self.kept = await self._helper(
+            kept_layer(self.context.provider, request, self.layer, limits), "installing the agent", timeout
+        )
+
     async def _start(self, request: SandboxSpec) -> SandboxBackendProtocol:
         timeout = request.build_timeout_sec + request.start_timeout_sec + self.context.limits.margin / 2
         timeout += request.layer.timeout_sec if request.layer else 0
@@ -228,6 +242,9 @@ class _Trial:
                 await wait_until_healthy(sandbox, self.task.environment.healthcheck, user=self.task.steps[0].agent_user)
             root = "root" if sandbox.capabilities.users else None
             helper = self.context.limits.helper
+            if self.kept is not None:
+                unpacking = put_layer(sandbox, self.kept, timeout=self.context.limits.collect)
+                await self._helper(unpacking, "unpacking the agent", self.context.limits.collect)
             cleaning = clean(sandbox, self.task, user=root, timeout=helper)
             self.result.cleaned = await self._helper(cleaning, "cleaning the sandbox", helper)
         except Exception as error:

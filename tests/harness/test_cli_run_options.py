@@ -10,6 +10,7 @@ from rich.console import Console
 
 from harness.cli.display import PlainDisplay
 from harness.cli.main import main
+from harness.cli.run import _upstream
 from harness.job.runner import RunningJob
 from harness.job.summary import JobSummary
 from harness.records import AgentInfo, TrialResult
@@ -59,3 +60,18 @@ def test_an_attempt_that_is_repeated_is_not_counted_as_done(tmp_path: Path) -> N
         display.event(event)
     assert out.getvalue().count("[1/1]") == 2
     assert "[2/1]" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("urls", "setting"),
+    [
+        ([], {}),
+        (["http://gpu:8000/v1"], {"base_url": "http://gpu:8000/v1"}),
+        (["http://a/v1?x=y"], {"base_url": "http://a/v1?x=y"}),
+        (["http://a/v1=2", "http://b/v1"], {"upstreams": {"http://a/v1": 2.0, "http://b/v1": 1.0}}),
+    ],
+)
+def test_an_upstream_is_the_agent_s_base_url_and_several_are_its_upstreams(
+    urls: list[str], setting: dict[str, object]
+) -> None:
+    assert _upstream(urls) == setting

@@ -31,6 +31,7 @@ def layer(config: CliConfig, name: str, host_env: Mapping[str, str] = os.environ
     return Layer(
         name=f"{name} {config.version}",
         script=f"{head}{functions}\n{install.script}\n",
+        folders=(PREFIX,),
         env={**passed_on(install.pass_env, host_env), **install.env},
         files={_CA_FILE: bundle} if bundle else {},
         timeout_sec=install.timeout_sec,

@@ -55,7 +55,9 @@ def test_a_layer_keeps_the_image_s_own_user_and_cannot_replace_its_own_files(tmp
 
 
 def test_the_last_words_are_the_script_s_own() -> None:
-    log = "Step 3/3 : RUN x\n ---> Running in 1\nfetching\nno such package\n\x1b[0mRemoving intermediate container 1\nThe command '/bin/sh -c x' returned 3\n"
+    said = "fetching\nno such package\n"
+    engine = "\x1b[0mRemoving intermediate container 1\nThe command '/bin/sh -c x' returned 3\n"
+    log = f"Step 3/3 : RUN x\n ---> Running in 1\n{said}{engine}"
     assert last_words(log) == "no such package"
 
 
