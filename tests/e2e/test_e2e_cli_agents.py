@@ -2,7 +2,8 @@
 
 Each runs as it is, once with the network and once without; a policy on this machine's loopback samples what it answers,
 token by token. Their images take minutes and the registries to build, so these tests run where CI or
-HARNESS_TEST_CLIS=1 asks for them; once built, the images stay.
+HARNESS_TEST_CLIS=1 asks for them; once built, the images stay. Where a registry fails, CI leaves them out and says so,
+and HARNESS_TEST_CLIS=1 fails.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from harness.atif.reader import findings, load_trajectory
 from harness.llm.wire import chunks_of
 from harness.store.rollout import RolloutReader
 
+REQUIRED = os.environ.get("HARNESS_TEST_CLIS") == "1"
+NOT_BUILT = {"SandboxBuildError", "SandboxLayerError", "SandboxTimeout"}
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.docker,
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
-        not {os.environ.get("HARNESS_TEST_CLIS"), os.environ.get("CI")} & {"1", "true"},
+        not REQUIRED and os.environ.get("CI", "").lower() not in {"1", "true"},
         reason="HARNESS_TEST_CLIS=1 installs four agent programs from the package registries",
     ),
 ]
@@ -130,11 +134,14 @@ async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Tria
         run = command("run", tasks, *chosen, "-o", f"base_url={endpoint.url}", "-b", "docker", "--jobs-dir", jobs,
                       "--name", "job", "--max-retries", "0", "-n", "2")  # fmt: skip
         process = await asyncio.create_subprocess_exec(*run, env=environment())
-        assert await process.wait() == 0
+        code = await process.wait()
     found = {}
     for path in (jobs / "job").glob("*/result.json"):
         result = json.loads(path.read_text())
         found[result["task_name"]] = Trial(path.parent, result)
+        if not REQUIRED and (result["exception_info"] or {}).get("exception_type") in NOT_BUILT:
+            pytest.skip(f"an image could not be built: {result['failure']['message']}")
+    assert code == 0
     assert docker("ps", "-aq", "--filter", f"label=harness.job={job_id(jobs / 'job')}") == ""
     return found, worker
 

@@ -5,19 +5,31 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.agents.registry import BUILT_IN, agent_config
+from harness.agents.cli_native.presets import preset_names
+from harness.agents.protocol import layer_of
+from harness.agents.registry import BUILT_IN, agent_config, create_agent
 from harness.agents.tool_calling.config import ToolCallingConfig
 from harness.llm.protocol import CallContext
 from harness.llm.scripted import ScriptedReply, load_script
 
 PAGE = (Path(__file__).parents[2] / "harness" / "agents" / "README.md").read_text(encoding="utf-8")
-HARNESS_TOML, SCRIPT = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+HARNESS_TOML, PROGRAMS, SCRIPT = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_five_lines_make_an_agent(tmp_path: Path) -> None:
     (tmp_path / "harness.toml").write_text(HARNESS_TOML)
     config = agent_config("mymodel", config=tmp_path / "harness.toml", options={"max_turns": 30})
     assert (config["model"], config["max_turns"]) == ("my-model", 30)
+
+
+def test_the_tables_of_programs_are_agents(tmp_path: Path) -> None:
+    config = tmp_path / "harness.toml"
+    config.write_text(PROGRAMS)
+    ours = create_agent("ours", config=config)
+    assert layer_of(ours) is not None
+    changed = agent_config("claude-on-qwen", config=config)
+    assert (changed["type"], changed["version"], changed["dialect"]) == ("cli", "2.1.300", "messages")
+    assert all(f"`{name}`" in PAGE for name in preset_names())
 
 
 def test_the_script_is_one(tmp_path: Path) -> None:

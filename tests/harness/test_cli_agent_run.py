@@ -25,7 +25,7 @@ from harness.agents.registry import create_agent
 from harness.agents.session import Session
 from harness.atif.model import Trajectory
 from harness.atif.reader import findings, load_trajectory
-from harness.errors import AgentSetupError, ModelError
+from harness.errors import AgentSetupError, ModelError, TaskUnsupported
 from harness.failures import AgentStop
 from harness.store.rollout import RolloutReader
 from harness.task.interaction import Interaction
@@ -278,3 +278,10 @@ async def test_several_endpoints_share_the_requests(box: Box, tmp_path: Path) ->
 
 def requests_of(endpoint: ModelServer) -> list[dict[str, Any]]:
     return [each for each in endpoint.requests if "messages" in each]
+
+
+@pytest.mark.parametrize("wanted", [{"turns": ("And now?",)}, {"conversation": "continue"}])
+async def test_a_task_that_needs_a_talk_is_refused(box: Box, tmp_path: Path, wanted: dict[str, Any]) -> None:
+    session = Session(interaction=Interaction(**wanted))
+    with pytest.raises(TaskUnsupported, match="cannot take part in"):
+        await play(tmp_path, await box(), "ask()", base_url="http://127.0.0.1:1/v1", run={"session": session})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from backends.errors import SandboxLayerError
-from backends.lifecycle import open_sandbox
+from backends.lifecycle import JOB, OWNER, open_sandbox, owner_label
 from backends.protocol import SandboxProvider
 from backends.registry import create_provider
 from backends.spec import Layer, SandboxSpec
@@ -17,6 +18,7 @@ from harness.trial.layer import kept_layer, put_layer
 from harness.trial.limits import TrialLimits
 
 LIMITS = TrialLimits()
+MINE = f"layers-{secrets.token_hex(4)}"
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def request_of(tmp_path: Path) -> SandboxSpec:
     build = tmp_path / "environment"
     build.mkdir()
     (build / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
-    return SandboxSpec(build_dir=build)
+    return SandboxSpec(build_dir=build, labels={OWNER: owner_label(), JOB: MINE})
 
 
 def tool(script: str, **fields: object) -> Layer:
@@ -56,7 +58,7 @@ async def test_a_layer_is_installed_once_for_all_who_wait_and_unpacked_into_each
             await put_layer(box, made[0], timeout=30)
             said.add((await box.execute("cat /opt/tool/out; ls -A /tmp", timeout=10)).output)
     assert len(said) == 1 and said.pop().startswith("trusted\nme\n")
-    assert await provider.list() == []
+    assert await provider.list({JOB: MINE}) == []
 
 
 async def test_a_layer_that_fails_says_its_last_line_and_leaves_nothing(
@@ -66,7 +68,7 @@ async def test_a_layer_that_fails_says_its_last_line_and_leaves_nothing(
         await kept_layer(provider, request_of, tool("echo no such package; exit 3"), LIMITS)
     with pytest.raises(SandboxLayerError, match="no end after 1 s"):
         await kept_layer(provider, request_of, tool("sleep 60", timeout_sec=1.0), LIMITS)
-    assert await provider.list() == []
+    assert await provider.list({JOB: MINE}) == []
     assert not list((tmp_path / "cache").rglob("*.gz*"))
 
 

@@ -12,7 +12,7 @@ from harness.agents.cli_native.config import CliConfig
 from harness.agents.cli_native.ends import read_end
 from harness.agents.cli_native.install import PREFIX
 from harness.agents.cli_native.program import Ended, Program
-from harness.agents.cli_native.prompt import prompt_of, with_skills
+from harness.agents.cli_native.prompt import prompt_of, refuse_what_needs_a_talk, with_skills
 from harness.agents.protocol import AgentResult, AgentRun
 from harness.errors import AgentSetupError
 from harness.failures import AgentStop
@@ -48,7 +48,12 @@ class CliAgent:
         self._starting = asyncio.Lock()
 
     async def run(self, run: AgentRun) -> AgentResult:
-        """Run the program to its end, or to that of its budget."""
+        """Run the program to its end, or to that of its budget.
+
+        Raises TaskUnsupported for a task that needs a talk, AgentSetupError for a program that never asked its model,
+        and what ended the model's answers if that was not the agent's doing.
+        """
+        refuse_what_needs_a_talk(run)
         config = self._config
         proxy = await self._proxy(run.sandbox.host_address or "127.0.0.1")
         budget = Budget(

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from harness.agents.protocol import AgentRun
+from harness.errors import TaskUnsupported
+
+
+def refuse_what_needs_a_talk(run: AgentRun) -> None:
+    """Raise TaskUnsupported for a task that a program, which is told one thing and then left alone, cannot honour."""
+    interaction = run.session.interaction
+    wants = {
+        "says more than one thing (turns)": interaction.turns,
+        "answers questions (user)": run.session.user,
+        "continues one conversation over its steps": interaction.conversation == "continue",
+    }
+    for what, wanted in wants.items():
+        if wanted:
+            raise TaskUnsupported(f"task {run.task_name!r} {what}, which an agent of type cli cannot take part in")
 
 
 def prompt_of(run: AgentRun, *, skills: str | None) -> str:
