@@ -16,14 +16,15 @@ from proxied import plain_client
 
 from harness.cli.main import main
 
+REPO = Path(__file__).parents[3]
 SCRIPT = 'on_end = "repeat"\n[[replies]]\ntext = "hello"\nprompt_tokens = 3\ncompletion_tokens = 1\n'
 
 
-async def test_it_serves_a_script_until_it_is_interrupted_and_says_what_was_done(tmp_path: Path, repo: Path) -> None:
+async def test_it_serves_a_script_until_it_is_interrupted_and_says_what_was_done(tmp_path: Path) -> None:
     script, out = tmp_path / "replies.toml", tmp_path / "out"
     script.write_text(SCRIPT)
     argv = [sys.executable, "-m", "harness.cli.main", "proxy", "--script", str(script), "-o", str(out)]
-    started = subprocess.Popen(argv, cwd=repo, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."})
+    started = subprocess.Popen(argv, cwd=REPO, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."})
     assert started.stdout is not None
     found = re.search(r"OPENAI_BASE_URL=(\S+) OPENAI_API_KEY=(\S+)", started.stdout.readline())
     assert found
