@@ -113,7 +113,9 @@ def read_job(folder: Path, see: See | None = None) -> tuple[Run, JobSummary]:
         raise UsageError(f"{folder} is not a job's folder")
     paths = JobPaths(folder)
     planned = _planned(paths)
-    summary, findings = load_summary(paths, see, empty=see is not None and bool(planned))
+    summary, findings = load_summary(paths, see, empty=see is not None)
+    if not (summary.last or findings or summary.n_total or planned):
+        raise UsageError(f"{folder} holds no trials")
     return run_of_summary(summary, label=str(folder), planned=planned, findings=tuple(findings)), summary
 
 
