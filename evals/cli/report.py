@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def report(
     job: Annotated[Path, typer.Argument(help="A job's folder, ours or Harbor's, finished or not.")],
-    other: Annotated[
-        Path | None, typer.Argument(metavar="[JOB2]", help="A second job, compared with the first.")
-    ] = None,
+    other: Annotated[Path | None, typer.Argument(metavar="[JOB2]", help="A job to compare with it.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The page. Default: report.html in the (last) job's folder.")
     ] = None,

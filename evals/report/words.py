@@ -74,15 +74,16 @@ def comparison(found: Comparison) -> Verdict:
         return Verdict("A and B cannot be compared: no task has attempts that count in both.", tuple(notes))
     low, high = overall.interval
     sure = overall.p <= ALPHA
-    said = (
-        f"B passes {'more' if overall.value > 0 else 'less'} often than A" if sure else "No difference shown: B and A"
-    )
-    line = f"{said}, {percent(overall.base)} in A and {percent(overall.new)} in B on {_n(overall.tasks, 'task')}."
+    rates = f"{percent(overall.base)} in A, {percent(overall.new)} in B, on {_n(overall.tasks, 'task')}."
+    if not sure:
+        line = f"No difference is shown between A and B: {rates}"
+    else:
+        line = f"B passes {'more' if overall.value > 0 else 'less'} often than A: {rates}"
     notes.insert(
         0,
         f"The difference is {points(overall.value, sign=True)}, 95% interval {points(low, sign=True)} to "
         f"{points(high, sign=True)} ({overall.method}); p = {overall.p:.2g} (exact sign-flip, two-sided, "
-        f"n={_n(overall.tasks, 'task')}, of which {overall.changed} changed).",
+        f"{_n(overall.tasks, 'task')}, of which {overall.changed} changed). Here every task weighs the same.",
     )
     if found.base.pass_mark != found.new.pass_mark:
         notes.append(f"The jobs have different pass marks: {found.base.pass_mark:g} and {found.new.pass_mark:g}.")

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 Shape = Literal["disc", "square"]
+Anchor = Literal["left", "center", "right"]
 
-_SETTINGS = {
+_SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "harness",
     "font.family": "DejaVu Sans",
@@ -76,7 +77,11 @@ class Canvas:
         """A mark of `size` pixels."""
         from matplotlib.patches import Circle, Rectangle
 
-        look = {"facecolor": PAPER if hollow else colour, "edgecolor": colour if hollow else PAPER, "clip_on": False}
+        look: dict[str, Any] = {
+            "facecolor": PAPER if hollow else colour,
+            "edgecolor": colour if hollow else PAPER,
+            "clip_on": False,
+        }
         half, width = size / 2, 2.0 if hollow else 1.5
         patch = (
             Circle(at, half, linewidth=width, **look)
@@ -93,7 +98,7 @@ class Canvas:
         colour: str = INK,
         *,
         size: float = 12,
-        anchor: Literal["left", "center", "right"] = "left",
+        anchor: Anchor = "left",
         bold: bool = False,
     ) -> None:
         """One line of literal text, its middle at the height of `at`."""

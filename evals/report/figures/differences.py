@@ -6,13 +6,13 @@ import math
 
 from evals.compare import Comparison
 from evals.difference import Difference, points
-from evals.report.figures.canvas import Canvas, fits
+from evals.report.figures.canvas import Anchor, Canvas, fits
 from evals.report.figures.colours import GRID, INK, MUTED, SECOND
 
 WIDTH = 480
 MOST_ROWS = 24
 _LEFT, _RIGHT = 10.0, WIDTH - 10.0
-_STEP = 37
+_STEP = 39
 
 
 def differences(found: Comparison) -> Canvas:
@@ -28,9 +28,11 @@ def differences(found: Comparison) -> Canvas:
         return (_LEFT + _RIGHT) / 2 + (_RIGHT - _LEFT) / 2 * max(-1.0, min(1.0, value / reach))
 
     for tick in (-reach, -reach / 2, 0, reach / 2, reach):
-        canvas.line([(x(tick), 8), (x(tick), bottom)], MUTED if tick == 0 else GRID)
-        anchor = "left" if tick == -reach else "right" if tick == reach else "center"
-        canvas.text((x(tick), bottom + 12), f"{100 * tick:+.0f}pp", MUTED, size=11, anchor=anchor)  # type: ignore[arg-type]
+        if tick == 0:
+            canvas.line([(x(tick), 8), (x(tick), bottom)], GRID)
+        canvas.line([(x(tick), bottom - 4), (x(tick), bottom + 2)], MUTED)
+        anchor: Anchor = "left" if tick == -reach else "right" if tick == reach else "center"
+        canvas.text((x(tick), bottom + 12), f"{100 * tick:+.0f}pp", MUTED, size=11, anchor=anchor)
     canvas.text((_LEFT, bottom + 28), "A passes more often", MUTED, size=11)
     canvas.text((_RIGHT, bottom + 28), "B passes more often", MUTED, size=11, anchor="right")
 
@@ -39,7 +41,8 @@ def differences(found: Comparison) -> Canvas:
         canvas.text((_LEFT, top), fits(label, 30), INK, size=13, bold=bold)
         facts = f"{points(of.value, sign=True)}, n={of.tasks}" + (" (few)" if few else "")
         canvas.text((_RIGHT, top), facts, MUTED, size=11.5, anchor="right")
-        y = top + 17
+        y = top + 15
+        canvas.line([(_LEFT, y), (_RIGHT, y)], GRID)
         canvas.line([(x(low), y), (x(high), y)], SECOND, 3.5)
         for end in (low, high):
             canvas.line([(x(end), y - 4), (x(end), y + 4)], SECOND, 1.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evals.report.figures.canvas import Canvas, Shape, fits
+from evals.report.figures.canvas import Anchor, Canvas, Shape, fits
 from evals.report.figures.colours import GRID, INK, MUTED, RUNS
 from evals.scorecard import Row, Scorecard
 from harness.cli.text import percent
@@ -20,13 +20,13 @@ def forest(cards: Sequence[Scorecard]) -> Canvas:
     labels = {row.key: row.label for card in cards for row in card.rows}
     rows: list[Mapping[str, Row]] = [{row.key: row for row in card.rows} for card in cards]
     shown = list(labels)[:MOST_ROWS]
-    step = 22 + 15 * len(cards)
+    step = 26 + 13 * len(cards)
     canvas = Canvas(WIDTH, 14 + step * (len(shown) + 1) + 38)
     bottom = 14 + step * (len(shown) + 1)
     for tick in (0, 0.25, 0.5, 0.75, 1):
-        canvas.line([(_x(tick), 8), (_x(tick), bottom)], GRID)
-        anchor = "left" if tick == 0 else "right" if tick == 1 else "center"
-        canvas.text((_x(tick), bottom + 12), f"{tick:.0%}", MUTED, size=11, anchor=anchor)  # type: ignore[arg-type]
+        canvas.line([(_x(tick), bottom - 4), (_x(tick), bottom + 2)], MUTED)
+        anchor: Anchor = "left" if tick == 0 else "right" if tick == 1 else "center"
+        canvas.text((_x(tick), bottom + 12), f"{tick:.0%}", MUTED, size=11, anchor=anchor)
     canvas.text((WIDTH / 2, bottom + 28), "success rate, with 95% interval", MUTED, size=11, anchor="center")
     for place, key in enumerate(shown):
         _group(canvas, 22 + step * place, labels[key], [row.get(key) for row in rows])
@@ -37,15 +37,17 @@ def forest(cards: Sequence[Scorecard]) -> Canvas:
 
 
 def _group(canvas: Canvas, top: float, label: str, rows: Sequence[Row | None], *, bold: bool = False) -> None:
-    canvas.text((_LEFT, top), fits(label, 30), INK, size=13, bold=bold)
+    canvas.text((_LEFT, top), fits(label, 30 if len(rows) == 1 else 25), INK, size=13, bold=bold)
     facts = [_facts(row, short=len(rows) > 1) for row in rows]
     words = (
-        facts[0] if len(facts) == 1 else "   ".join(f"{name} {fact}" for name, fact in zip("AB", facts, strict=True))
+        facts[0] if len(facts) == 1 else " · ".join(f"{name} {fact}" for name, fact in zip("AB", facts, strict=True))
     )
     canvas.text((_RIGHT, top), words, MUTED, size=11.5, anchor="right")
     for place, row in enumerate(rows):
-        y = top + 18 + 15 * place
+        y = top + 15 + 13 * place
         canvas.line([(_LEFT, y), (_RIGHT, y)], GRID)
+        for tick in (0, 0.25, 0.5, 0.75, 1):
+            canvas.line([(_x(tick), y - 3), (_x(tick), y + 3)], GRID)
         if row is None or row.rate is None or row.interval is None:
             continue
         low, high = row.interval

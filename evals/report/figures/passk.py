@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.report.figures.canvas import Canvas, Point
@@ -63,7 +63,7 @@ def passk(runs: Sequence[tuple[Curve, Curve]]) -> Canvas:
     return canvas
 
 
-def _band(curve: Curve, ks: Sequence[int], x) -> list[Point]:  # type: ignore[no-untyped-def]
+def _band(curve: Curve, ks: Sequence[int], x: Callable[[int], float]) -> list[Point]:
     low, high = [], []
     for k in ks:
         estimates = [curve.estimator(n, c, k) for n, c in curve.counts]

@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from evals.categories import Category, in_order
-from evals.report.figures.canvas import Canvas, Point, Shape, fits
+from evals.report.figures.canvas import Anchor, Canvas, Point, Shape, fits
 from evals.report.figures.colours import GRID, INK, MUTED, RUNS
 from evals.scorecard import Row, Scorecard
 
 LEAST, MOST = 3, 16
 """Spokes that make a shape, and spokes that can still be read."""
 
-_WIDTH, _HEIGHT, _RADIUS = 480.0, 430.0, 132.0
+_WIDTH, _HEIGHT, _RADIUS = 480.0, 430.0, 146.0
 _CENTRE = (_WIDTH / 2, _HEIGHT / 2)
 _SHAPES: tuple[Shape, Shape] = ("disc", "square")
 
@@ -84,12 +84,12 @@ def _label(canvas: Canvas, angle: float, label: str, n: str, there: bool) -> Non
     lines = [fits(line, 15) for line in textwrap.wrap(label, 15)[:2]] or ["?"]
     x, y = _at(angle, 1 + 16 / _RADIUS)
     side = math.sin(angle)
-    anchor = "center" if abs(side) < 0.2 else "left" if side > 0 else "right"
+    anchor: Anchor = "center" if abs(side) < 0.2 else "left" if side > 0 else "right"
     height = 13 * len(lines)
     top = y - height / 2 - math.cos(angle) * height / 2
     for place, line in enumerate(lines):
-        canvas.text((x, top + 13 * place), line, INK if there else MUTED, size=11.5, anchor=anchor)  # type: ignore[arg-type]
-    canvas.text((x, top + height), n, MUTED, size=10, anchor=anchor)  # type: ignore[arg-type]
+        canvas.text((x, top + 13 * place), line, INK if there else MUTED, size=11.5, anchor=anchor)
+    canvas.text((x, top + height), n, MUTED, size=10, anchor=anchor)
 
 
 def _n(rows: Sequence[Row | None]) -> str:
