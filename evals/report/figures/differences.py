@@ -21,7 +21,7 @@ def differences(found: Comparison) -> Canvas:
     shown = found.categories[:MOST_ROWS]
     widest = max(abs(end) for row in (found.overall, *(each.difference for each in shown)) for end in row.interval)
     reach = min(1.0, max(0.1, math.ceil(widest * 10) / 10))
-    bottom = 14 + _STEP * (len(shown) + 1)
+    bottom = 22 + _STEP * (len(shown) + 1)
     canvas = Canvas(WIDTH, bottom + 38)
 
     def x(value: float) -> float:
@@ -50,7 +50,7 @@ def differences(found: Comparison) -> Canvas:
 
     for place, each in enumerate(shown):
         row(22 + _STEP * place, each.label, each.difference, few=each.few)
-    top = 22 + _STEP * len(shown)
-    canvas.line([(_LEFT, top - 13), (_RIGHT, top - 13)], MUTED)
+    top = 30 + _STEP * len(shown)
+    canvas.line([(_LEFT, top - 15), (_RIGHT, top - 15)], MUTED)
     row(top, "All tasks", found.overall, bold=True)
     return canvas

@@ -21,8 +21,8 @@ def forest(cards: Sequence[Scorecard]) -> Canvas:
     rows: list[Mapping[str, Row]] = [{row.key: row for row in card.rows} for card in cards]
     shown = list(labels)[:MOST_ROWS]
     step = 26 + 13 * len(cards)
-    canvas = Canvas(WIDTH, 14 + step * (len(shown) + 1) + 38)
-    bottom = 14 + step * (len(shown) + 1)
+    canvas = Canvas(WIDTH, 22 + step * (len(shown) + 1) + 38)
+    bottom = 22 + step * (len(shown) + 1)
     for tick in (0, 0.25, 0.5, 0.75, 1):
         canvas.line([(_x(tick), bottom - 4), (_x(tick), bottom + 2)], MUTED)
         anchor: Anchor = "left" if tick == 0 else "right" if tick == 1 else "center"
@@ -30,8 +30,8 @@ def forest(cards: Sequence[Scorecard]) -> Canvas:
     canvas.text((WIDTH / 2, bottom + 28), "success rate, with 95% interval", MUTED, size=11, anchor="center")
     for place, key in enumerate(shown):
         _group(canvas, 22 + step * place, labels[key], [row.get(key) for row in rows])
-    top = 22 + step * len(shown)
-    canvas.line([(_LEFT, top - 13), (_RIGHT, top - 13)], MUTED)
+    top = 30 + step * len(shown)
+    canvas.line([(_LEFT, top - 15), (_RIGHT, top - 15)], MUTED)
     _group(canvas, top, "All", [card.all for card in cards], bold=True)
     return canvas
 
