@@ -23,11 +23,10 @@ class Trait:
 
 
 def traits(job: Job) -> list[Trait]:
-    """In the order of the records; what is the same nothing in all of them is left out."""
+    """In the order of the records. A zero that is known stands in the table; what nobody tells does not."""
     counted = [each for each in job.attempts if job.counts(each) and each.finished.counted]
     names = dict.fromkeys(name for each in counted for name in each.behaviour)
-    found = [_trait(job, name, [each for each in counted if name in each.behaviour]) for name in names]
-    return [each for each in found if each.mean or each.most]
+    return [_trait(job, name, [each for each in counted if name in each.behaviour]) for name in names]
 
 
 def _trait(job: Job, name: str, attempts: Sequence[Attempt]) -> Trait:

@@ -62,7 +62,8 @@ def write(
         "task_anchor": {task["name"]: task["anchor"] for task in tasks}.__getitem__,
         "rows": _rows(jobs, kept, {task["name"]: task["anchor"] for task in tasks}),
         "left_out": left_out,
-        "statuses": [(status.value, " ".join(_MARKS[status])) for status in Status],
+        # The word first, so that its first letter finds it in the list.
+        "statuses": [(status.value, f"{word} {mark}") for status, (mark, word) in _MARKS.items()],
         "categories": _groups(jobs, categories),
         "sections": _sections(found),
         "bounds": bounds,
