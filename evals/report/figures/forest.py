@@ -27,7 +27,8 @@ def forest(cards: Sequence[Scorecard]) -> Canvas:
         canvas.line([(_x(tick), bottom - 4), (_x(tick), bottom + 2)], MUTED)
         anchor: Anchor = "left" if tick == 0 else "right" if tick == 1 else "center"
         canvas.text((_x(tick), bottom + 12), f"{tick:.0%}", MUTED, size=11, anchor=anchor)
-    canvas.text((WIDTH / 2, bottom + 28), "success rate, with 95% interval", MUTED, size=11, anchor="center")
+    axis = "success rate, with 95% interval" + ("; A: blue disc, B: orange square" if len(cards) > 1 else "")
+    canvas.text((WIDTH / 2, bottom + 28), axis, MUTED, size=11, anchor="center")
     for place, key in enumerate(shown):
         _group(canvas, 22 + step * place, labels[key], [row.get(key) for row in rows])
     top = 30 + step * len(shown)
