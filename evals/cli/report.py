@@ -25,6 +25,9 @@ def report(
     categories: Annotated[Path | None, typer.Option("--categories", help="A TOML file of further categories.")] = None,
 ) -> int:
     """Write one self-contained page: verdict, intervals, failures, cost, and every trial step by step."""
+    from evals.report.extra import require_extra
+
+    require_extra()
     from evals.categories import load_categories
     from evals.report.attempts import load
     from evals.report.bounds import Bounds

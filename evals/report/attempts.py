@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +11,7 @@ from evals.categories import Category, groups_of
 from evals.run import Run, read_job
 from evals.scorecard import By, Scorecard, scorecard
 from harness.job.summary import Finished, JobSummary
-from harness.records import ExceptionInfo, Failure, SandboxRecord, TrialResult, Verification
+from harness.records import ExceptionInfo, Failure, SandboxRecord, Timing, TrialResult, UserRecord, Verification
 
 
 class Status(StrEnum):
@@ -43,6 +43,7 @@ class Attempt:
     failure: Failure | None
     exception: ExceptionInfo | None
     sandbox: SandboxRecord | None
+    user: UserRecord | None
     phases: Mapping[str, float]
     behaviour: Mapping[str, float]
     ended: float = 0.0
@@ -52,11 +53,10 @@ class Attempt:
         """The essence of a record."""
         steps = result.step_results or []
         timings = {
-            "environment": result.environment_setup,
-            "agent": result.agent_execution,
-            "verifier": result.verifier,
+            "environment": [result.environment_setup],
+            "agent": [result.agent_execution, *(step.agent_execution for step in steps)],
+            "verifier": [result.verifier, *(step.verifier for step in steps)],
         }
-        seconds = {name: timing.seconds for name, timing in timings.items() if timing is not None}
         known = "behaviour" in result.model_fields_set
         return cls(
             folder=folder,
@@ -66,7 +66,8 @@ class Attempt:
             failure=result.failure,
             exception=result.exception_info,
             sandbox=result.sandbox,
-            phases={name: value for name, value in seconds.items() if value is not None},
+            user=result.user,
+            phases={name: value for name, of in timings.items() if (value := _seconds(of)) is not None},
             behaviour=dict(_numbers(result.behaviour.model_dump(exclude_unset=True))) if known else {},
             ended=result.finished_at.timestamp() if result.finished_at else 0.0,
         )
@@ -75,6 +76,11 @@ class Attempt:
     def groups(self) -> tuple[str, ...]:
         """The groups that its task belongs to."""
         return groups_of(self.finished.categories, self.finished.task_tags)
+
+
+def _seconds(timings: Iterable[Timing | None]) -> float | None:
+    known = [timing.seconds for timing in timings if timing is not None and timing.seconds is not None]
+    return sum(known) if known else None
 
 
 def _numbers(fields: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, float]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from evals.difference import points
 from evals.report.inert import inert
 from harness.cli.text import duration, percent, plain
-from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -17,11 +16,9 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 
 def environment() -> Environment:
-    """Raises UsageError where jinja2 is not installed."""
-    try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    except ImportError as error:
-        raise UsageError("reports need jinja2 and matplotlib: pip install 'harness-rl[report]'") from error
+    """With the filters that the templates use."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     found = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

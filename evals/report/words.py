@@ -38,7 +38,7 @@ def verdict(job: Job) -> Verdict:
     tasks = sum(task.counted > 0 for task in run.tasks.values())
     notes.insert(
         0,
-        f"On tasks like these {_n(tasks, 'task')} the rate lies between {percent(low)} and {percent(high)} "
+        f"On tasks like {_these(tasks)} the rate lies between {percent(low)} and {percent(high)} "
         f"(95% interval, n={row.n}).",
     )
     if row.reward_interval and row.reward is not None:
@@ -52,11 +52,12 @@ def _extremes(job: Job) -> str:
     row = job.card.all
     missing = row.total - row.n
     why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in unscored(job.card.counts).items())
-    says = "says" if missing == 1 else "say"
+    says, left, each = ("says", "is left out, not counted as a failure", "it")
+    if missing > 1:
+        says, left, each = ("say", "are left out, not counted as failures", "they all")
     return (
-        f"{missing} of {_n(row.total, 'attempt')} {says} nothing of the agent ({why}) and are left out, not counted as "
-        f"failures. Had they all failed, the rate would be {percent(row.worst)}; had they all passed, "
-        f"{percent(row.best)} (n={row.total})."
+        f"{missing} of {_n(row.total, 'attempt')} {says} nothing of the agent ({why}) and {left}. "
+        f"Had {each} failed, the rate would be {percent(row.worst)}; had {each} passed, {percent(row.best)} (n={row.total})."
     )
 
 
@@ -94,6 +95,10 @@ def comparison(found: Comparison) -> Verdict:
 
 def _n(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _these(tasks: int) -> str:
+    return "this one" if tasks == 1 else f"these {tasks:,}"
 
 
 def _are(count: int) -> str:

@@ -83,7 +83,7 @@ def test_the_verdict_is_a_plain_sentence_with_its_n(tmp_path: Path) -> None:
     said = verdict(load(write_job(tmp_path / "job", rewards), KNOWN))
     assert said.line == "agent passed 6 of 7 attempts: 85.7%."
     assert said.notes == (
-        "On tasks like these 7 tasks the rate lies between 48.7% and 97.4% (95% interval, n=7).",
+        "On tasks like these 7 the rate lies between 48.7% and 97.4% (95% interval, n=7).",
         "3 of 10 attempts say nothing of the agent (3 infra error) and are left out, not counted as failures. "
         "Had they all failed, the rate would be 60.0%; had they all passed, 90.0% (n=10).",
     )

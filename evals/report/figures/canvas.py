@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from evals.report.figures.colours import INK, PAPER
 from evals.report.figures.svg import inline
 from harness.cli.text import plain
-from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,13 +35,11 @@ _PNG_DPI = 144
 
 
 class Canvas:
-    """A figure of `width` x `height` pixels. Raises UsageError where matplotlib is not installed."""
+    """A figure of `width` x `height` pixels."""
 
     def __init__(self, width: float, height: float) -> None:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise UsageError("reports need jinja2 and matplotlib: pip install 'harness-rl[report]'") from error
+        from matplotlib.figure import Figure
+
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         self.width, self.height = width, height
         with _quiet():
