@@ -57,7 +57,8 @@ def _extremes(job: Job) -> str:
         says, left, each = ("say", "are left out, not counted as failures", "they all")
     return (
         f"{missing} of {_n(row.total, 'attempt')} {says} nothing of the agent ({why}) and {left}. "
-        f"Had {each} failed, the rate would be {percent(row.worst)}; had {each} passed, {percent(row.best)} (n={row.total})."
+        f"Had {each} failed, the rate would be {percent(row.worst)}; "
+        f"had {each} passed, {percent(row.best)} (n={row.total})."
     )
 
 

@@ -22,7 +22,7 @@ from harness.records import TrialResult
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDE, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 844}
@@ -39,8 +39,9 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI", "").lower() in {"1", "true"}:
             pytest.fail("chromium is required here, and there is none")
         pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=15_000)
     with sync_playwright() as playwright:
         # The pages are of our own making; as root there is no sandbox to be had.
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
