@@ -100,19 +100,13 @@ def test_it_is_the_same_in_containers(folder: Path) -> None:
     assert json.loads((job / "ask__1/verifier/user.json").read_text())["answered"] == 1
 
 
-@pytest.mark.docker
-@pytest.mark.slow
 @pytest.mark.parametrize("tests_in_image", [True, False])
 def test_a_verifier_with_a_sandbox_of_its_own_is_told_of_the_user_too(folder: Path, tests_in_image: bool) -> None:
     toml = (folder / "tasks/ask/task.toml").read_text() + '[verifier]\nenvironment_mode = "separate"\n'
     script = TEST.format("$(grep -c colour /tests/user.json)")
-    if tests_in_image:
-        toml += "[verifier.environment]\n"
-    else:
-        toml += '[verifier.environment]\ndocker_image = "debian:bookworm-slim"\n'
     image = {"tests/Dockerfile": "FROM debian:bookworm-slim\nCOPY . /tests\n"} if tests_in_image else {}
     make_task(folder / "tasks", "ask", toml=toml, test=script, files=image)
-    record = by_task(job := run(folder, "a", "--agent", "mine", "--backend", "docker", "--include", "ask"))["ask"]
+    record = by_task(job := run(folder, "a", "--agent", "mine", "--include", "ask"))["ask"]
     assert (record["reward"], record["verifier_environment_mode"]) == (1.0, "separate")
     assert json.loads((job / "ask__1/verifier/user.json").read_text())["questions"] == 1
 
