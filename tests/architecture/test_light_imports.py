@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "numpy", "scipy", "pandas", "ray", "sqlalchemy"),
+    *("torch", "transformers", "numpy", "scipy", "pandas", "ray", "sqlalchemy", "matplotlib", "jinja2"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry"),
 }
