@@ -29,9 +29,12 @@ class SandboxError(Exception):
         backend: name of the backend that raised, e.g. "docker".
         operation: what was attempted, e.g. "start", "execute".
         sandbox_id: the sandbox, where one existed.
+        retryable: whether the same request on a fresh sandbox is likely to work.
+        retry_after: seconds after which the provider wants to be asked again; None where it does not say.
     """
 
     retryable: bool = True
+    retry_after: float | None = None
 
     def __init__(self, message: str, *, backend: str = "", operation: str = "", sandbox_id: str | None = None) -> None:
         super().__init__(message)

@@ -10,7 +10,7 @@ from typing import Any
 
 import modal
 
-from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
+from backends.errors import SandboxAuthError, SandboxError, SandboxUnavailable, SandboxUnsupported
 from backends.lifecycle import OWNER
 from backends.modal.channel import ModalChannel
 from backends.modal.entrypoint import LONGEST_SEC, clock
@@ -82,8 +82,11 @@ class ModalProvider:
         try:
             async with call("connect", timeout=_CHECK_SEC):
                 await self._session.connection()
+        except SandboxAuthError as error:
+            detail = str(error).removesuffix(f"; {CREDENTIALS_FIX}")
+            return Readiness(works=False, isolation="container", detail=detail, fix=CREDENTIALS_FIX)
         except SandboxError as error:
-            return Readiness(works=False, isolation="container", detail=str(error), fix=CREDENTIALS_FIX)
+            return Readiness(works=False, isolation="container", detail=str(error))
         return Readiness(works=True, isolation="container", detail=f"Modal, app {self._session.app_name!r}")
 
     async def start(self, spec: SandboxSpec) -> RemoteSandbox:

@@ -139,10 +139,20 @@ async def test_a_sandbox_in_the_state_of_an_error_is_a_start_error_and_removed(
 
 async def test_the_service_failing_for_a_moment_costs_a_repetition(plane: DaytonaPlane, start: Start) -> None:
     plane.faults.add("^create$", status=503)
-    plane.faults.add("^create$", status=429, headers={"Retry-After": "1"})
+    plane.faults.add("^create$", status=429)
     await start()
     assert plane.calls["create"] == 3
     assert len(plane.live) == 1
+
+
+@pytest.mark.parametrize("header", ["Retry-After", "Retry-After-sandbox-create"])
+async def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(
+    header: str, plane: DaytonaPlane, start: Start
+) -> None:
+    plane.faults.add("^create$", status=429, headers={header: "2"})
+    began = time.monotonic()
+    await start()
+    assert (time.monotonic() - began >= 2.0, plane.calls["create"]) == (True, 2)
 
 
 @pytest.mark.parametrize(
