@@ -33,7 +33,10 @@ GRADED = '#!/bin/sh\n[ "$(cat /app/hello.txt)" = hello ]; echo $((1 - $?)) > /lo
 AT_A_TIME = 24
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+N_TRIALS = int(os.environ.get("HARNESS_TEST_TRIALS", "60"))
+RETRIES = 4
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 + 2 * N_TRIALS)]
 
 
 @pytest.fixture(params=CLOUDS)
@@ -99,10 +102,6 @@ async def test_a_scripted_agent_leaves_in_every_cloud_the_same_trajectory(
     assert rewards(remote) == rewards(here) == {"hello/greeting": 1.0}
     assert steps(remote) == steps(here)
     assert plane.left == []
-
-
-N_TRIALS = int(os.environ.get("HARNESS_TEST_TRIALS", "60"))
-RETRIES = 4
 
 
 async def test_with_a_tenth_of_all_calls_failing_every_attempt_ends_right_and_everything_is_accounted_for(
