@@ -21,7 +21,6 @@ from controlplanes.cloud import CLOUDS, Cloud, cloud
 from backends import Readiness, create_provider
 from backends.lifecycle import JOB, TRIAL
 from backends.remote.launch import ATTEMPT
-from backends.remote.limits import TokenBucket
 from harness.job.config import JobConfig
 from harness.job.runner import run_job
 from harness.store.layout import JobPaths
@@ -116,8 +115,8 @@ async def test_with_a_tenth_of_all_calls_failing_every_attempt_ends_right_and_ev
         max_retries=RETRIES,
         retry_base_sec=0.1,
     )
-    provider: Any = create_provider(plane.name, max_sandboxes=AT_A_TIME)
-    provider._launcher._bucket = TokenBucket(1e3)  # the plane has no rate to keep to
+    # The plane has no rate to keep to.
+    provider: Any = create_provider(plane.name, max_sandboxes=AT_A_TIME, creates_per_sec=1000)
     on_time = provider.check
 
     async def check() -> Readiness:
