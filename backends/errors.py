@@ -2,6 +2,7 @@
 
     SandboxError
     ├── SandboxUnavailable      the sandbox is gone, dead or unreachable
+    ├── SandboxUnusable         the sandbox lives, and no longer starts a shell
     ├── SandboxStartError       the engine or provider refused to start one
     ├── SandboxTimeout          an infrastructure operation missed its deadline (also a TimeoutError)
     ├── SandboxOutOfMemory      the sandbox itself was killed for memory
@@ -48,6 +49,10 @@ class SandboxError(Exception):
 
 class SandboxUnavailable(SandboxError):
     """The sandbox is gone, dead or unreachable."""
+
+
+class SandboxUnusable(SandboxError):
+    """The sandbox lives, by its provider's word, and no longer starts a shell, which it did before."""
 
 
 class SandboxStartError(SandboxError):
