@@ -69,9 +69,7 @@ class Templates:
             read = None if text is None else plan(text)
         if anew or not await self._known(alias):
             async with contextlib.AsyncExitStack() as stack:
-                with contextlib.suppress(
-                    OSError, RuntimeError
-                ):  # where no lock can be had, two processes build it at worst
+                with contextlib.suppress(OSError, RuntimeError):  # no lock: at worst two build it
                     await stack.enter_async_context(exclusive(cache_folder(), alias))
                 if anew or not await self._known(alias):  # else another process has built it meanwhile
                     await self._build(alias, read, spec)

@@ -96,6 +96,7 @@ async def test_a_slow_start_is_noticed_when_it_is_over(plane: DaytonaPlane, star
 @pytest.mark.case("A13")
 async def test_a_sandbox_that_does_not_start_in_time_is_removed(plane: DaytonaPlane, provider: DaytonaProvider) -> None:
     plane.start_seconds = 30.0
+    await provider.check()  # the client is open before the clock runs
     spec = replace(IMAGE, start_timeout_sec=1.0)
     with pytest.raises(SandboxTimeout):
         await provider.start(spec)
