@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from harness.agents.tool_calling.calls import Call
-from harness.agents.tool_calling.tools import SCHEMAS
 from harness.atif.model import Metrics
 from harness.atif.writer import TrajectoryWriter
-from harness.llm.protocol import Message, Reply
+from harness.llm.protocol import Message, Reply, ToolSchema
 from harness.llm.wire import tool_json
 
 N = TypeVar("N", int, float)
 
 
-def record_opening(trajectory: TrajectoryWriter, head: Sequence[Message]) -> None:
+def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], head: Sequence[Message]) -> None:
     """The tools, and the messages that the conversation starts with."""
     if trajectory.steps == 0:
-        trajectory.describe_tools([tool_json(tool) for tool in SCHEMAS])
+        trajectory.describe_tools([tool_json(tool) for tool in schemas])
     for message in head:
         (trajectory.system if message.role == "system" else trajectory.user)(message.content)
 
