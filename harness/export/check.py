@@ -35,7 +35,7 @@ def problems_of(row: RLSample) -> list[str]:
 
 
 def _mask(row: RLSample) -> list[str]:
-    mask = bytes(row.loss_mask) if not row.loss_mask or min(row.loss_mask) >= 0 else b"\xff"
+    mask = array("b", row.loss_mask).tobytes()
     trained = mask.count(1)
     if trained + mask.count(0) != len(mask):
         return ["loss_mask holds something else than 0 and 1"]

@@ -64,7 +64,7 @@ def test_every_retokenised_row_is_flagged_and_has_no_logprobs(tmp_path: Path) ->
     stats = export_rl([text_only(tmp_path)], tmp_path / "rows", tokenizer=Bytes())
     (row,) = read_samples(tmp_path / "rows")
     text = "<user>q</><assistant>é[7]</><tool>r</><assistant>done</>"
-    assert bytes(row.token_ids).decode() == text
+    assert bytes(list(row.token_ids)).decode() == text
     trained = bytes(token for token, mask in zip(row.token_ids, row.loss_mask, strict=True) if mask).decode()
     assert trained == "é[7]</>done</>"
     assert row.ids_from == "retokenised" and all(value != value for value in row.logprobs)
