@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from harness.atif.usage import Usage
 from harness.failures import FailureCategory, Layer, Outcome
 
 SCHEMA_VERSION = 1
@@ -83,6 +84,21 @@ class AgentUsage(_Record):
     unpriced_calls: int = 0
     metadata: dict[str, Any] | None = None
 
+    @classmethod
+    def of(cls, usage: Usage, metadata: dict[str, Any] | None = None, *, sampled_calls: int = 0) -> AgentUsage:
+        """The totals of a run, as the record keeps them."""
+        return cls(
+            n_input_tokens=usage.prompt_tokens,
+            n_cache_tokens=usage.cached_tokens,
+            n_output_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            n_calls=usage.calls,
+            n_sampled_calls=sampled_calls,
+            incomplete=usage.incomplete,
+            unpriced_calls=usage.unpriced_calls,
+            metadata=metadata or None,
+        )
+
 
 class VerifierResult(_Record):
     """The verdict as Harbor writes it: every reward by its key."""
@@ -146,6 +162,32 @@ class Behaviour(_Record):
     tool_calls: int = 0
 
 
+class Exchange(_Record):
+    """One question of the agent's, and what the simulated user said; `matched` if that was more than the default."""
+
+    step: str | None = None
+    question: str
+    answer: str
+    matched: bool
+
+
+class UserRecord(_Record):
+    """The simulated user of a task.
+
+    Attributes:
+        questions: how often it was asked; answered: how often it knew more than its default.
+        turns: its messages after the first instruction.
+        exchanges: the first ones, in order.
+        usage: tokens and cost of the model that spoke for it; null where its script did. The agent's own exclude them.
+    """
+
+    questions: int = 0
+    answered: int = 0
+    turns: int = 0
+    exchanges: list[Exchange] = Field(default_factory=list)
+    usage: AgentUsage | None = None
+
+
 class StepRecord(_Record):
     """One step of a task that has several."""
 
@@ -205,6 +247,7 @@ class TrialResult(_Record):
     dropped_files: list[str] = Field(default_factory=list)
     n_dropped_files: int = 0
     behaviour: Behaviour = Field(default_factory=Behaviour)
+    user: UserRecord | None = None
 
     @property
     def final(self) -> bool:

@@ -20,7 +20,9 @@ from backends.lifecycle import JOB, reap
 from backends.protocol import SandboxProvider
 from backends.registry import BUILT_IN, create_provider
 from harness.agents.protocol import Agent
-from harness.agents.registry import agent_config, create_agent
+from harness.agents.registry import agent_config, create_agent, create_model
+from harness.agents.speaker import ModelSpeaker
+from harness.agents.user import Speaker
 from harness.errors import UsageError
 from harness.failures import HOST_DISK_FULL
 from harness.job.config import JobConfig, JobLock, config_document, load_job, locked_tasks
@@ -29,6 +31,7 @@ from harness.job.progress import job_result, write_job_result
 from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
 from harness.job.trial_log import TrialLog
+from harness.llm.protocol import ChatModel
 from harness.records import TrialResult, now
 from harness.store.files import remove_drafts, to_json, write_atomic
 from harness.store.layout import JobPaths
@@ -77,6 +80,7 @@ class _Prepared:
     config: JobConfig
     tasks: Sequence[Task | BrokenTask]
     agent: Agent
+    user_model: ChatModel | None
     lock: JobLock
 
 
@@ -171,17 +175,20 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         config.dataset,
         include=config.include,
         exclude=config.exclude,
+        categories=config.categories,
         n=config.n_tasks,
         seed=config.seed if config.shuffle else None,
     )
     config_path = Path(config.config_file) if config.config_file else None
     agent = create_agent(config.agent, model=config.model, config=config_path, options=config.options)
+    user_model = create_model(config.user, config=config_path) if config.user else None
     lock = JobLock(
         created_at=now(),
         job_id=job_id,
         harness_version=harness.__version__,
         agent=agent_config(config.agent, model=config.model, config=config_path, options=config.options),
         model_name=agent.model_name,
+        user=agent_config(config.user, config=config_path) if config.user else None,
         backend=config.backend,
         seed=config.seed,
         pass_mark=config.pass_mark,
@@ -189,7 +196,14 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         retry={"max_retries": config.max_retries},
         tasks=locked_tasks(tasks),
     )
-    return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
+    return _Prepared(config=config, tasks=tasks, agent=agent, user_model=user_model, lock=lock)
+
+
+def _speaker(model: ChatModel | None, seed: int) -> Callable[[TrialSpec], Speaker] | None:
+    """What speaks for the simulated user of an execution."""
+    if model is None:
+        return None
+    return lambda spec: ModelSpeaker(model, task_name=spec.task.name, seed=spec.seed(seed))
 
 
 def _provider(config: JobConfig) -> SandboxProvider:
@@ -317,6 +331,7 @@ async def _run(
         seed=config.seed,
         allow_unsafe=config.allow_unsafe_local,
         policy_version=config.policy_version,
+        speaker=_speaker(prepared.user_model, config.seed),
     )
 
     async def run_one(spec: TrialSpec) -> TrialResult:
@@ -349,6 +364,8 @@ async def _run(
         outcome.findings.append(f"the record could not be written: {error.strerror}; what is missing is still owed")
     finally:
         await prepared.agent.close()
+        if prepared.user_model is not None:
+            await prepared.user_model.close()
         log.close()
         context.scratch.remove()
         outcome.seconds = loop.time() - started

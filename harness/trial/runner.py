@@ -15,10 +15,13 @@ from backends.lifecycle import JOB, OWNER, TRIAL, finish, owner_label
 from backends.protocol import SandboxBackendProtocol
 from backends.spec import SandboxSpec
 from harness.agents.protocol import AgentResult, AgentRun
+from harness.agents.session import Session
+from harness.agents.user import User
 from harness.atif.writer import TrajectoryWriter
 from harness.errors import AgentExited, TaskChanged, TaskInvalid, TaskUnsupported
 from harness.failures import BY_STOP, CANCELLED, WATCHDOG, WRONG_ANSWER, AgentStop, Outcome, Verdict, verdict_of
 from harness.records import (
+    AgentUsage,
     Behaviour,
     Evidence,
     SandboxRecord,
@@ -40,7 +43,7 @@ from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
-from harness.trial.record import blank_result, describe_error, describe_stop, failure_of, usage_record
+from harness.trial.record import blank_result, describe_error, describe_stop, failure_of
 from harness.trial.save import save_result
 from harness.trial.spec import TrialContext, TrialSpec
 from harness.trial.steps import combine_rewards, meets
@@ -126,6 +129,7 @@ class _Trial:
         self.paths = context.trial(spec)
         self.redact: Callable[[str], str] = str
         self.rewards: list[dict[str, float] | None] = []
+        self.session = Session(interaction=task.interaction)
 
     async def run(self) -> None:
         """All phases, top to bottom."""
@@ -148,6 +152,10 @@ class _Trial:
             await finish(sandbox.stop(), timeout=self.context.limits.stop)
 
     async def _in(self, sandbox: SandboxBackendProtocol) -> None:
+        script = self.task.interaction.user
+        if script is not None:
+            speaker = self.context.speaker(self.spec) if self.context.speaker else None
+            self.session.user = User(script, redact=self.redact, speaker=speaker)
         self.result.sandbox = SandboxRecord(
             backend=sandbox.backend, isolation=sandbox.capabilities.isolation, id=sandbox.id
         )
@@ -247,6 +255,7 @@ class _Trial:
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
+            session=self.session,
         )
         result = AgentResult()
         try:
@@ -255,7 +264,8 @@ class _Trial:
         finally:
             trajectory.close()
             rollout.close()
-            record.agent_result = usage_record(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
+            self.result.user = self.session.record()
+            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
             record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
             record.stop = result.stop.value
             if record.agent_execution is not None:
@@ -345,6 +355,7 @@ class _Trial:
             env=resolve_env(step.verifier_env, self.context.host_env).values,
             timeout=timeout,
             helper_timeout=limits.helper,
+            evidence=self.session.evidence(),
         )
         return await self._helper(work, "the verification", 2 * timeout + 4 * limits.helper)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from backends.protocol import SandboxProvider
 from harness.agents.protocol import Agent
+from harness.agents.user import Speaker
 from harness.store.layout import JobPaths, TrialPaths, slug, trial_name
 from harness.task.model import BrokenTask, Limit, Task
 from harness.trial.events import Emit
@@ -55,6 +56,7 @@ class TrialContext:
         agent_timeout: replaces every task's own agent time-out.
         timeout_multiplier: stretches the tasks' own time-outs.
         pass_mark: the reward from which an attempt counts as a success.
+        speaker: makes what speaks for the simulated user of an execution; None leaves that to the tasks' scripts.
         policy_version: the version of the trained policy behind the agent, where there is one.
         scratch: folders of the job's for what is downloaded and not yet in its place.
         root_uri: the job's folder as a URI.
@@ -74,6 +76,7 @@ class TrialContext:
     seed: int = 0
     allow_unsafe: bool = False
     policy_version: str | None = None
+    speaker: Callable[[TrialSpec], Speaker] | None = None
     scratch: Scratch = field(init=False)
     root_uri: str = field(init=False)
 
