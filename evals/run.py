@@ -27,7 +27,7 @@ class TaskRun:
 
     Attributes:
         digest: of the task's content; "" where it is unknown.
-        total: attempts that were meant to be.
+        total: attempts that were meant to be. pending: of these, never run.
         rewards: the sum over counted attempts; an attempt without a reward adds 0.
         cost: in USD over all attempts; None where no attempt told any.
         seconds: wall time per counted attempt.
@@ -45,6 +45,7 @@ class TaskRun:
     cost: float | None = None
     seconds: float | None = None
     trials: tuple[str, ...] = ()
+    pending: int = 0
 
     @property
     def missing(self) -> int:
@@ -152,6 +153,7 @@ def _task_run(name: str, attempts: list[Finished], digest: str, total: int, summ
         cost=_sum(each.cost for each in attempts),
         seconds=_mean(each.seconds for each in counted),
         trials=tuple(each.name for each in counted if not summary.passed(each)),
+        pending=max(0, total - len(attempts)),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.failures import Outcome
+from harness.job.early import Decision
 from harness.job.summary import Finished, JobSummary
 from harness.records import now
 from harness.store.files import read_json, to_json, write_atomic
@@ -26,6 +27,7 @@ def job_result(
     finished_at: datetime | None,
     evals_key: str,
     running: int = 0,
+    decision: Decision | None = None,
 ) -> dict[str, Any]:
     """The document `result.json` of a job."""
     final = list(summary.last.values())
@@ -68,7 +70,16 @@ def job_result(
             "cost_usd": summary.spent["cost"],
         },
         "summary": summary_document(summary),
+        "stopped_early": decision.model_dump() if decision else None,
     }
+
+
+def recorded_decision(paths: JobPaths) -> Decision | None:
+    """Why a job ended before all of it ran, where its `result.json` says so."""
+    try:
+        return Decision.model_validate(read_json(paths.result)["stopped_early"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def summary_document(summary: JobSummary) -> dict[str, Any]:

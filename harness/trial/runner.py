@@ -18,11 +18,12 @@ from harness.agents.protocol import AgentResult, AgentRun
 from harness.agents.session import Session
 from harness.agents.user import User
 from harness.atif.writer import TrajectoryWriter
+from harness.behaviour.combine import in_sequence
+from harness.behaviour.meter import Meter
 from harness.errors import AgentExited, TaskChanged, TaskInvalid, TaskUnsupported
 from harness.failures import BY_STOP, CANCELLED, WATCHDOG, WRONG_ANSWER, AgentStop, Outcome, Verdict, verdict_of
 from harness.records import (
     AgentUsage,
-    Behaviour,
     Evidence,
     SandboxRecord,
     StepRecord,
@@ -237,6 +238,7 @@ class _Trial:
         logs_dir = self.paths.agent(step.name)
         logs_dir.mkdir(parents=True, exist_ok=True)
         agent = self.context.agent
+        meter = Meter()
         trajectory = TrajectoryWriter(
             self.paths.trajectory(step.name),
             session_id=f"{self.context.job_id}/{self.spec.name}" + (f"/{step.name}" if step.name else ""),
@@ -244,6 +246,7 @@ class _Trial:
             agent_version=agent.version,
             model_name=agent.model_name,
             redact=self.redact,
+            watcher=meter,
         )
         rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
@@ -266,7 +269,7 @@ class _Trial:
             rollout.close()
             self.result.user = self.session.record()
             record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
-            record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
+            record.behaviour = meter.result()
             record.stop = result.stop.value
             if record.agent_execution is not None:
                 record.agent_execution.finished_at = now()
@@ -440,10 +443,7 @@ class _Trial:
             self.result.behaviour = record.behaviour
         else:
             self.result.step_results = [*(self.result.step_results or []), record]
-            self.result.behaviour = Behaviour(
-                steps=self.result.behaviour.steps + record.behaviour.steps,
-                tool_calls=self.result.behaviour.tool_calls + record.behaviour.tool_calls,
-            )
+            self.result.behaviour = in_sequence(self.result.behaviour, record.behaviour)
 
     def _note(self, step: Step, record: StepRecord, judgement: Judgement) -> None:
         if judgement.reward is not None:
