@@ -156,10 +156,48 @@ class SandboxRecord(_Record):
 
 
 class Behaviour(_Record):
-    """What the agent did, counted from structured facts of its trajectory."""
+    """What the agent did, counted from structured facts of its trajectory; `harness.behaviour` counts. Null is unknown.
+
+    Attributes:
+        steps, tool_calls: those of embedded sub-agents included, copied context not. subagents: how many there were.
+        turns: steps with calls. parallel_turns: with two or more, which hold `parallel_calls`; of these calls
+            `parallel_inspections` change nothing, and `early_inspections` come before any that may change something.
+        judged_calls: calls of which a structured fact tells how they ended; `failed_calls` failed.
+        invalid_calls: refused for their form. timeouts: killed by their deadline, or exit code 124.
+        repeated_failures: calls that failed before, made again though nothing else was changed in between;
+            `timeout_retries`: those that had timed out.
+        loops, looped_calls, longest_loop: unproductive loops, the calls in them, and in the longest.
+        test_touches: calls that name the verifier's files. background_calls: commands that leave something running.
+        context_first, context_last, context_max: prompt tokens of the agent's model calls. compactions: how often its
+            conversation was cut.
+        model_sec, tool_sec: seconds in model calls and in tools, where recorded.
+    """
 
     steps: int = 0
     tool_calls: int = 0
+    subagents: int | None = None
+    turns: int | None = None
+    parallel_turns: int | None = None
+    parallel_calls: int | None = None
+    parallel_inspections: int | None = None
+    early_inspections: int | None = None
+    judged_calls: int | None = None
+    failed_calls: int | None = None
+    invalid_calls: int | None = None
+    timeouts: int | None = None
+    timeout_retries: int | None = None
+    repeated_failures: int | None = None
+    loops: int | None = None
+    looped_calls: int | None = None
+    longest_loop: int | None = None
+    test_touches: int | None = None
+    background_calls: int | None = None
+    context_first: int | None = None
+    context_last: int | None = None
+    context_max: int | None = None
+    compactions: int | None = None
+    model_sec: Measure = None
+    tool_sec: Measure = None
 
 
 class Exchange(_Record):

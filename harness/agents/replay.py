@@ -28,17 +28,13 @@ from harness.agents.tool_calling.toolset import toolset
 from harness.atif.model import Step, ToolCall, Trajectory
 from harness.atif.reader import TrajectoryInvalid, load_trajectory
 from harness.atif.writer import TrajectoryWriter
+from harness.behaviour.calls import SHELLS, command_of
 from harness.errors import TaskUnsupported, UsageError
 from harness.failures import AgentStop
 from harness.llm.protocol import ToolRequest
 from harness.store.files import read_json
 from harness.store.layout import TrialPaths
 
-_SHELLS = {
-    *("bash", "Bash", "bash_command", "shell", "execute_bash", "run_command", "run_shell_command"),
-    *("exec_command", "terminal"),
-}
-_COMMAND_KEYS = ("command", "cmd", "keystrokes", "input")
 _TERMINAL_KEYS = re.compile(r"C-[a-z]|M-[a-z]|Enter|Escape|Tab|Up|Down|Left|Right")
 
 
@@ -173,9 +169,9 @@ def repeatable(call: ToolCall, tools: Mapping[str, Tool] = TOOLS) -> Call | None
     if _never_ran(call):
         return None
     ours = _parsed(call, call.function_name, call.arguments, tools)
-    if not ours.fault or call.function_name not in _SHELLS:
+    if not ours.fault or call.function_name not in SHELLS:
         return None if ours.fault else ours
-    command = next((value for key in _COMMAND_KEYS if isinstance(value := call.arguments.get(key), str)), None)
+    command = command_of(call)
     if command is None or not command.strip() or _TERMINAL_KEYS.fullmatch(command.strip()):
         return None
     shell = _parsed(call, "bash", {"command": command}, tools)

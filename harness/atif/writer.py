@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness import strict_json
 from harness.atif.document import Document, EmbeddedDocument, GrowingDocument
@@ -33,14 +33,23 @@ from harness.atif.usage import Usage
 INTERRUPTED = "[no result: the run ended while this call was running]"
 
 
+class Watcher(Protocol):
+    """Sees a trajectory grow."""
+
+    def step(self, step: Step) -> None:
+        """The next step, with all its results."""
+
+    def subagent(self) -> Watcher:
+        """Whoever is to see the trajectory of a sub-agent that starts now."""
+
+
 class TrajectoryWriter:
     """The only writer of one trajectory.
 
     Attributes:
-        path: the document.
+        path: the document. trajectory_id: its own id within another document; None for one that stands alone.
         own_usage: totals over the steps so far; usage: with those of the sub-agents.
         steps, tool_calls: how many there are so far.
-        trajectory_id: its own name within the document; None for the document itself.
     """
 
     def __init__(
@@ -56,10 +65,12 @@ class TrajectoryWriter:
         trajectory_id: str | None = None,
         extra: Mapping[str, Any] | None = None,
         document: Document | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """`redact` is applied to every string that is written; `now` gives the steps their timestamps.
 
-        `trajectory_id` and `extra` are the document's own; `document` takes the place of the file at `path`.
+        `trajectory_id` and `extra` are the document's own; `document` takes the place of the file at `path`. The
+        `watcher` is shown every step once it is complete: when the next one begins, or at the end.
         """
         self.path = path
         self.own_usage = Usage()
@@ -69,6 +80,7 @@ class TrajectoryWriter:
         self._agent = AgentInfo(name=agent_name, version=agent_version, model_name=model_name)
         self._redact = redact
         self._now = now
+        self._watcher = watcher
         self._head = b""
         self._document: Document = document or GrowingDocument(path)
         self.trajectory_id = trajectory_id
@@ -114,6 +126,7 @@ class TrajectoryWriter:
             trajectory_id=trajectory_id,
             extra={"description": description, **(extra or {})},
             document=document,
+            watcher=self._watcher.subagent() if self._watcher else None,
         )
         self._subagents.append((writer, document))
         if call_id is not None:
@@ -207,6 +220,7 @@ class TrajectoryWriter:
         self._closed = True
         if self._last is not None:
             self._interrupt_open_calls()
+            self._show_watcher()
             self.flush()
             self._document.finish()
 
@@ -234,6 +248,7 @@ class TrajectoryWriter:
             raise ValueError("the trajectory is closed")
         if self._last is not None:
             self._interrupt_open_calls()
+            self._show_watcher()
             self._settled = self.own_usage
             self._document.settle(self._last_item())
         self._delegated = {}
@@ -256,6 +271,10 @@ class TrajectoryWriter:
         if notes:
             cleaned["extra"] = {**(cleaned.get("extra") or {}), "not_finite": notes}
         return dict(cleaned)
+
+    def _show_watcher(self) -> None:
+        if self._watcher is not None:
+            self._watcher.step(self._require_step())
 
     def _require_step(self) -> Step:
         if self._last is None:

@@ -112,6 +112,18 @@ def run(
     pass_mark: Annotated[
         float, typer.Option("--pass-mark", help="The reward from which an attempt passes.", rich_help_panel=_LIMITS)
     ] = 1.0,
+    sequential: Annotated[
+        float | None,
+        typer.Option(
+            "--sequential",
+            metavar="RATE",
+            help="End as soon as it is decided whether the success rate is below RATE. Tasks run in random order.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="How often that may be decided wrongly.", rich_help_panel=_LIMITS)
+    ] = 0.05,
     max_infra: Annotated[
         float,
         typer.Option(
@@ -173,6 +185,8 @@ def run(
         agent_timeout=agent_timeout,
         timeout_multiplier=timeout_multiplier,
         pass_mark=pass_mark,
+        sequential=sequential,
+        alpha=alpha,
         allow_unsafe_local=allow_unsafe,
     )
     paths = JobPaths(jobs_dir / _job_name(name))

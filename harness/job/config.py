@@ -30,6 +30,8 @@ class JobConfig(BaseModel):
         max_retries: repetitions of an attempt that infrastructure failed.
         agent_timeout, timeout_multiplier: the operator's wishes about time-outs.
         pass_mark: the reward from which an attempt counts as a success.
+        sequential: a success rate; the job ends as soon as it is decided on which side of it the agent is. alpha: how
+            often that may be wrong.
         allow_unsafe_local: run on the local backend even where it cannot isolate.
     """
 
@@ -56,6 +58,8 @@ class JobConfig(BaseModel):
     agent_timeout: float | None = Field(default=None, gt=0)
     timeout_multiplier: float = Field(default=1.0, gt=0)
     pass_mark: float = 1.0
+    sequential: float | None = Field(default=None, gt=0, lt=1)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
     allow_unsafe_local: bool = False
     policy_version: str | None = None
 

@@ -9,8 +9,19 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-MAX_QUESTION = 1000
-"""Characters of a question that a pattern is searched in: what it may cost grows with a power of them."""
+REACH = (20_000, 4_000, 1_000, 500)
+"""Characters of a question that a pattern with 0, 1, 2 or 3 repeats is searched in. A search can cost the length to the
+power of one more than the repeats, and nothing else runs meanwhile; so this is a second or two at most."""
+
+
+def plain(pattern: str) -> str:
+    """A pattern with an x for whatever is escaped or stands in brackets, so that its operators can be told."""
+    return re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern, flags=re.DOTALL)
+
+
+def repeats(pattern: str) -> int:
+    """How many `*`, `+` and `{m,n}` a pattern has."""
+    return len(re.findall(r"[*+]|\{\d*,", plain(pattern)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +29,7 @@ class Answer:
     """One thing that the simulated user knows.
 
     Attributes:
-        when: searched in the question.
+        when: searched in the question's beginning (`REACH`).
         say: the answer.
         once: it is used up after it was given.
         step: only in the step of that name; None is in all of them.
@@ -31,7 +42,11 @@ class Answer:
 
     def fits(self, question: str, step: str | None) -> bool:
         """Whether this answers a question that is asked in a step."""
-        return self.step in (None, step) and self.when.search(question[:MAX_QUESTION]) is not None
+        return self.step in (None, step) and self.when.search(question[: self._reach]) is not None
+
+    @property
+    def _reach(self) -> int:
+        return REACH[min(repeats(self.when.pattern), len(REACH) - 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

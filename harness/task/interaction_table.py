@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from harness.errors import TaskInvalid
 from harness.task.config import AbsolutePath, Table, TaskConfig, Text, first_error
-from harness.task.interaction import Answer, Interaction, UserScript
+from harness.task.interaction import REACH, Answer, Interaction, UserScript, plain, repeats
 from harness.task.model import Finding
 
 PLACE = "metadata.harness"
@@ -23,19 +23,21 @@ def _pattern(text: str) -> str:
         raise ValueError(f"is not a regular expression: {error}") from None
     if _repeats_a_repeat(text):
         raise ValueError("repeats a group that itself repeats or has alternatives, which can take forever to search")
+    if repeats(text) >= len(REACH):
+        raise ValueError(f"has {repeats(text)} repeats, and may have {len(REACH) - 1}: such a search can take minutes")
     return text
 
 
 def _repeats_a_repeat(pattern: str) -> bool:
     """Whether a group that holds a repeat or a `|` is followed by `*`, `+` or `{`: told by its text, and strictly."""
-    plain = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", pattern, flags=re.DOTALL)
+    text = plain(pattern)
     groups: list[bool] = []
-    for position, char in enumerate(plain):
+    for position, char in enumerate(text):
         if char == "(":
             groups.append(False)
         elif char == ")" and groups:
             risky = groups.pop()
-            repeated = plain[position + 1 : position + 2] in ("*", "+", "{")
+            repeated = text[position + 1 : position + 2] in ("*", "+", "{")
             if risky and repeated:
                 return True
             if groups:

@@ -18,11 +18,12 @@ from harness.agents.protocol import AgentResult, AgentRun
 from harness.agents.session import Session
 from harness.agents.user import User
 from harness.atif.writer import TrajectoryWriter
+from harness.behaviour.combine import in_sequence
+from harness.behaviour.meter import Meter
 from harness.errors import AgentExited, TaskChanged, TaskInvalid, TaskUnsupported
 from harness.failures import BY_STOP, CANCELLED, WATCHDOG, WRONG_ANSWER, AgentStop, Outcome, Verdict, verdict_of
 from harness.records import (
     AgentUsage,
-    Behaviour,
     Evidence,
     SandboxRecord,
     StepRecord,
@@ -129,6 +130,7 @@ class _Trial:
         self.paths = context.trial(spec)
         self.redact: Callable[[str], str] = str
         self.rewards: list[dict[str, float] | None] = []
+        self.acting = False  # from the agent's first moment until its processes are found ended
         self.session = Session(interaction=task.interaction)
 
     async def run(self) -> None:
@@ -144,7 +146,8 @@ class _Trial:
         try:
             await self._in(sandbox)
         except _Ended as ended:
-            verdict = verdict_of(ended.error, in_agent=ended.in_agent)
+            before = self.spec.before if self.acting else None
+            verdict = verdict_of(ended.error, in_agent=ended.in_agent, before=before)
             self.result.exception_info = describe_error(ended.error, self.redact)
             _conclude(self.result, verdict, self.redact(str(ended.error)), _evidence(ended.error))
         finally:
@@ -237,6 +240,7 @@ class _Trial:
         logs_dir = self.paths.agent(step.name)
         logs_dir.mkdir(parents=True, exist_ok=True)
         agent = self.context.agent
+        meter = Meter()
         trajectory = TrajectoryWriter(
             self.paths.trajectory(step.name),
             session_id=f"{self.context.job_id}/{self.spec.name}" + (f"/{step.name}" if step.name else ""),
@@ -244,6 +248,7 @@ class _Trial:
             agent_version=agent.version,
             model_name=agent.model_name,
             redact=self.redact,
+            watcher=meter,
         )
         rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
@@ -260,19 +265,21 @@ class _Trial:
         result = AgentResult()
         try:
             await self._before_step(sandbox, step)
+            self.acting = True
             result = await self._run_agent(run)
         finally:
             trajectory.close()
             rollout.close()
             self.result.user = self.session.record()
             record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
-            record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
+            record.behaviour = meter.result()
             record.stop = result.stop.value
             if record.agent_execution is not None:
                 record.agent_execution.finished_at = now()
             self._keep_agent_part(step, record)
         record.exception_info = describe_stop(result.stop, result.detail)
         await self._phase_call(sandbox.kill_processes(), "ending the agent's processes")
+        self.acting = False
         return result.stop, result.detail or "", record
 
     async def _before_step(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
@@ -440,10 +447,7 @@ class _Trial:
             self.result.behaviour = record.behaviour
         else:
             self.result.step_results = [*(self.result.step_results or []), record]
-            self.result.behaviour = Behaviour(
-                steps=self.result.behaviour.steps + record.behaviour.steps,
-                tool_calls=self.result.behaviour.tool_calls + record.behaviour.tool_calls,
-            )
+            self.result.behaviour = in_sequence(self.result.behaviour, record.behaviour)
 
     def _note(self, step: Step, record: StepRecord, judgement: Judgement) -> None:
         if judgement.reward is not None:

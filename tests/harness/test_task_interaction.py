@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders import make_task
 
-from harness.task.interaction import MAX_QUESTION, Answer, Interaction, UserScript
+from harness.task.interaction import REACH, Answer, Interaction, UserScript
 from harness.task.loader import load_task
 from harness.task.model import BrokenTask, Task
 
@@ -111,10 +111,20 @@ def test_an_ordinary_pattern_is_not(tmp_path: Path, pattern: str) -> None:
     assert user is not None and user.answers[0].when.pattern == pattern
 
 
-def test_a_pattern_is_searched_in_the_beginning_of_a_question_only() -> None:
-    answer = Answer(when=re.compile("a.*b.*c"), say="x")
-    started = time.monotonic()
-    assert not answer.fits("a" * 1_000_000, None)
-    assert not answer.fits(" " * MAX_QUESTION + "abc", None)
-    assert answer.fits("a, b or c?", None)
-    assert time.monotonic() - started < 5
+@pytest.mark.parametrize(("pattern", "n"), [("abc|d", 0), (r"\*a+b{3}", 1), ("[*+]a*b+?", 2), ("a.*b.*c{1,}", 3)])
+def test_the_more_a_pattern_repeats_the_less_of_a_question_it_is_searched_in(pattern: str, n: int) -> None:
+    answer = Answer(when=re.compile(f"{pattern}|!"), say="x")
+    assert answer.fits(" " * (REACH[n] - 1) + "!", None)
+    assert not answer.fits(" " * REACH[n] + "!", None)
+
+
+def test_the_worst_question_to_a_pattern_of_three_repeats_costs_seconds() -> None:
+    answer = Answer(when=re.compile("a.*b.*c.*d"), say="x")
+    started = time.process_time()
+    assert not answer.fits("a" * 166 + "b" * 166 + "c" * 1_000_000, None)
+    assert time.process_time() - started < 8
+
+
+def test_a_pattern_of_more_repeats_is_refused(tmp_path: Path) -> None:
+    toml = "[metadata.harness.user]\nanswers = [{when = 'a.*b.*c.*d.*e', say = 'x'}]\n"
+    assert "has 4 repeats, and may have 3" in refusal(tmp_path, toml)

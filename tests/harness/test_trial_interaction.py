@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from agent_runs import say
-from interactive_runs import interactive_task, play_trial, stepped_task
+from interactive_runs import interactive_task, play_trial, results_of, stepped_task
 
 from harness.agents.nop import NopAgent
 from harness.agents.oracle import OracleAgent
+from harness.atif.writer import INTERRUPTED
 from harness.failures import Outcome
 
 USER = """
@@ -180,3 +181,20 @@ async def test_the_budget_of_turns_is_the_runs_not_that_of_each_message(tmp_path
     played = await play_trial(tmp_path, task, [], max_turns=1)
     assert played.result.tags == ["max_turns"] or "max_turns" in str(played.result.exception_info)
     assert played.result.user is not None and played.result.user.turns == 1
+
+
+async def test_the_deadline_ends_sub_agents_too_and_what_they_did_is_kept(tmp_path: Path) -> None:
+    script = {
+        "replies": [say("", *(("task", {"description": name, "prompt": "Wait."}) for name in "ab"))],
+        "subagents": {"[ab]": [say("Waiting.", ("bash", {"command": "sleep 77.5"}), prompt_tokens=7)]},
+    }
+    context = {"agent_timeout": 2.0}
+    played = await play_trial(tmp_path, interactive_task(tmp_path, USER), script, context=context)
+    assert (played.result.outcome, played.result.reward) == (Outcome.SCORED, 1.0)
+    assert played.result.tags == ["agent_timeout"]
+    embedded = played.trajectory().subagent_trajectories or []
+    ends = [result for each in embedded for result in results_of(each)]
+    assert len(ends) >= 2 and all(end == INTERRUPTED or "killed after" in end or end == "finished" for end in ends)
+    assert played.result.agent_result is not None and played.result.agent_result.n_input_tokens == 14
+    commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    assert not any(b"sleep\x0077.5" in command for command in commands)
