@@ -17,6 +17,7 @@ from backends.errors import (
     SandboxTimeout,
     SandboxUnavailable,
     SandboxUnsupported,
+    SandboxUnusable,
 )
 from backends.lifecycle import open_sandbox
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol, SandboxProvider
@@ -57,6 +58,7 @@ __all__ = [
     "SandboxTimeout",
     "SandboxUnavailable",
     "SandboxUnsupported",
+    "SandboxUnusable",
     "backend_names",
     "create_provider",
     "open_sandbox",

@@ -47,10 +47,9 @@ class TrajectoryWriter:
     """The only writer of one trajectory.
 
     Attributes:
-        path: the document.
+        path: the document. trajectory_id: its own id within another document; None for one that stands alone.
         own_usage: totals over the steps so far; usage: with those of the sub-agents.
         steps, tool_calls: how many there are so far.
-        trajectory_id: its own name within the document; None for the document itself.
     """
 
     def __init__(

@@ -70,7 +70,6 @@ class Exchange:
         finally:
             if lease.account.answers == answered:
                 lease.account.give_back()
-            lease.recorder.flush()  # the agent has its answer and need not wait for the disk
 
     def _refuse_if_ended(self) -> None:
         lease = self._lease

@@ -61,6 +61,7 @@ class Lease:
         self.name = secrets.token_hex(6)
         self.account = account
         self.recorder = recorder
+        recorder.failed = self.fail
         self.stop: AgentStop | None = None
         self.detail: str | None = None
         self.failure: Exception | None = None
@@ -128,4 +129,7 @@ class Lease:
         for task in list(self.in_flight):
             task.cancel()
         await asyncio.gather(*self.in_flight, return_exceptions=True)
-        self.recorder.close()
+        try:
+            await self.recorder.close()
+        except OSError as error:
+            self.failure = self.failure or error

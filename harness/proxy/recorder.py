@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness import strict_json
@@ -18,6 +20,7 @@ Json = Mapping[str, Any]
 
 _NOT_SAMPLING = {"messages", "tools", "model", "stream", "stream_options", "user", "metadata", "store"}
 _MAX_ECHO = 800
+_SAVE_SEC = 0.05
 _DESCRIPTION = 200
 
 
@@ -32,6 +35,11 @@ class Recorder:
         self._client: str | None = None
         self._arguments: dict[str, str] = {}
         """What the model wrote, by call id: clients parse arguments, and spell them anew in the history."""
+        self.failed: Callable[[OSError], None] = lambda error: None
+        """Told when the record cannot be written."""
+        self._disk = threading.Lock()
+        self._unsaved = False
+        self._saving: asyncio.Task[None] | None = None
         self.conversations = 0
         """How many there are, the agent's own included."""
 
@@ -49,7 +57,17 @@ class Recorder:
     def answered(
         self, said: Said, question: Json, reply: Reply, *, sampling: Mapping[str, Any], extra: Json, client: str
     ) -> None:
-        """Record what a request says that is new, and its answer. `client` is how the asking program calls itself."""
+        """Record what a request says that is new, and its answer. `client` is how the asking program calls itself.
+
+        It is on disk a moment later.
+        """
+        with self._disk:
+            self._answered(said, question, reply, sampling=sampling, extra=extra, client=client)
+        self._save_soon()
+
+    def _answered(
+        self, said: Said, question: Json, reply: Reply, *, sampling: Mapping[str, Any], extra: Json, client: str
+    ) -> None:
         messages, links = said.messages, said.links
         self._client = self._client or client
         conversation = self._conversations.continued_by(links)
@@ -78,19 +96,37 @@ class Recorder:
 
     def event(self, text: str, extra: Json) -> None:
         """Something that the proxy did, as a step of the system."""
-        self._trajectory.system(text, extra=extra)
-        self._trajectory.flush()
+        with self._disk:
+            self._trajectory.system(text, extra=extra)
+        self._save_soon()
 
-    def flush(self) -> None:
-        """Write to disk what was recorded. Raises OSError."""
-        self._trajectory.flush()
-
-    def close(self) -> None:
-        """Finish the embedded trajectories."""
+    async def close(self) -> None:
+        """Finish the embedded trajectories, and have everything on disk. Raises OSError."""
+        if self._saving is not None:
+            await self._saving
         for conversation in self._conversations.by_link.values():
             if conversation.trajectory is not self._trajectory:
                 conversation.trajectory.close()
-        self._trajectory.flush()
+        await asyncio.to_thread(self._save)
+
+    def _save_soon(self) -> None:
+        """No answer waits for the disk, and the disk is not asked for every answer of a fast agent."""
+        self._unsaved = True
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._keep_saving())
+
+    async def _keep_saving(self) -> None:
+        try:
+            while self._unsaved:
+                await asyncio.sleep(_SAVE_SEC)
+                self._unsaved = False
+                await asyncio.to_thread(self._save)
+        except OSError as error:
+            self.failed(error)
+
+    def _save(self) -> None:
+        with self._disk:
+            self._trajectory.flush()
 
     def _begin(self, messages: Sequence[Message], shared: int, question: Json, client: str) -> Conversation:
         first = self.conversations == 0

@@ -157,7 +157,9 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"the proxy listens on an address of this machine, e.g. 127.0.0.1, not on {host!r}") from error
     if address.is_unspecified:
         raise UsageError(f"the proxy does not listen on every address ({host}): name the one that the sandboxes reach")
-    listener = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    # asyncio sends small packets at once only on sockets that say they are TCP: an answer would wait 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

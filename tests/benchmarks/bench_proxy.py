@@ -64,7 +64,8 @@ class Service:
 
     def __init__(self, *argv: str) -> None:
         command = [sys.executable, __file__, *argv]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         assert self._process.stdout is not None
         self.said: dict[str, Any] = json.loads(self._process.stdout.readline())
 
@@ -95,7 +96,7 @@ def upstream() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def proxy(upstream: Service) -> Iterator[Service]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # the disk is not what is measured
         service = Service("proxy", upstream.said["url"], folder)
         yield service
         service.close()

@@ -251,7 +251,18 @@ def test_every_answer_is_on_record_once_whatever_the_conversations(
     trajectory = TrajectoryWriter(
         folder / "trajectory.json", session_id="s", agent_name="a", agent_version="1", model_name=None
     )
-    recorder = Recorder(trajectory, RolloutWriter(folder / "rollout.bin"))
+    asyncio.run(_record(Recorder(trajectory, RolloutWriter(folder / "rollout.bin")), asked))
+    trajectory.close()
+    from harness.atif.reader import load_trajectory
+
+    document = load_trajectory(folder / "trajectory.json")
+    steps = [step for each in (document, *(document.subagent_trajectories or ())) for step in each.steps]
+    numbers = [step.extra["number"] for step in steps if step.extra and "number" in step.extra]
+    assert sorted(numbers) == list(range(len(asked)))
+    assert trajectory.usage.calls == len(asked)
+
+
+async def _record(recorder: Recorder, asked: list[list[str]]) -> None:
     for number, path in enumerate(asked):
         messages: list[Json] = [{"role": "user", "content": "task"}]
         for choice in path:
@@ -264,15 +275,7 @@ def test_every_answer_is_on_record_once_whatever_the_conversations(
         recorder.answered(
             said_by(messages), {"messages": messages}, reply, sampling={}, extra={"number": number}, client="c"
         )
-    recorder.close()
-    trajectory.close()
-    from harness.atif.reader import load_trajectory
-
-    document = load_trajectory(folder / "trajectory.json")
-    steps = [step for each in (document, *(document.subagent_trajectories or ())) for step in each.steps]
-    numbers = [step.extra["number"] for step in steps if step.extra and "number" in step.extra]
-    assert sorted(numbers) == list(range(len(asked)))
-    assert trajectory.usage.calls == len(asked)
+    await recorder.close()
 
 
 # Tape
