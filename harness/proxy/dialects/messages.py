@@ -175,8 +175,9 @@ def _event(data: dict[str, Any]) -> bytes:
 
 
 def _head(completion: Json, asked: Json) -> dict[str, Any]:
+    # Clients put messages of one id together, and endpoints exist whose ids are all the same.
     return {
-        "id": token(completion.get("id"), "msg"),
+        "id": f"{token(completion.get('id'), 'msg')}_{len(sequence(asked.get('messages')))}",
         "type": "message",
         "role": "assistant",
         "model": asked.get("model") or completion.get("model") or "",

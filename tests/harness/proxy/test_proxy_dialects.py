@@ -298,3 +298,15 @@ async def test_an_answer_without_content_is_one_in_every_dialect(answer: Answer,
         assert (await gpt.responses.create(model="m", input="2")).output_text == ""
         message = await claude.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "3"}])
         assert message.stop_reason == "end_turn"
+
+
+async def test_messages_of_one_conversation_have_ids_of_their_own_also_where_the_endpoint_s_are_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """Claude Code takes messages of one id for one message."""
+    async with speaking(tmp_path, completion("One."), completion("Two.")) as (_, _, _, claude):
+        talk: list[Any] = [{"role": "user", "content": "Count."}]
+        first = await claude.messages.create(model="m", max_tokens=9, messages=talk)
+        talk += [{"role": "assistant", "content": "One."}, {"role": "user", "content": "Go on."}]
+        second = await claude.messages.create(model="m", max_tokens=9, messages=talk)
+    assert first.id != second.id
