@@ -7,17 +7,15 @@ Archives lie in `$XDG_CACHE_HOME/harness/layers` (or `~/.cache/harness/layers`),
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
-import os
 import secrets
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from backends.errors import SandboxLayerError
+from backends.exclusive import cache_folder, exclusive
 from backends.lifecycle import finish
 from backends.protocol import SandboxBackendProtocol, SandboxProvider
 from backends.spec import Layer, NetworkMode, SandboxSpec
@@ -34,9 +32,9 @@ async def kept_layer(provider: SandboxProvider, request: SandboxSpec, layer: Lay
 
     Raises SandboxLayerError when it cannot be installed, and SandboxError when its sandbox fails.
     """
-    path = _folder() / f"{_key(provider.name, request, layer)}.tar.gz"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    async with _exclusive(path.with_suffix(".lock")):
+    key = _key(provider.name, request, layer)
+    path = _folder() / f"{key}.tar.gz"
+    async with exclusive(path.parent, key):
         if not path.is_file():
             await _make(provider, request, layer, path, limits)
     return path
@@ -100,18 +98,4 @@ def _key(backend: str, request: SandboxSpec, layer: Layer) -> str:
 
 
 def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "harness" / "layers"
-
-
-@asynccontextmanager
-async def _exclusive(lock: Path) -> AsyncIterator[None]:
-    """One at a time on this machine; freed by the kernel if its holder dies."""
-    with lock.open("w") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.2)
-        yield
+    return cache_folder().with_name("layers")
