@@ -25,7 +25,7 @@ from harness.agents.registry import create_agent
 from harness.agents.session import Session
 from harness.atif.model import Trajectory
 from harness.atif.reader import findings, load_trajectory
-from harness.errors import AgentSetupError, ModelError, TaskUnsupported
+from harness.errors import AgentSetupError, ModelError, ModelRejected, TaskUnsupported
 from harness.failures import AgentStop
 from harness.store.rollout import RolloutReader
 from harness.task.interaction import Interaction
@@ -185,6 +185,16 @@ async def test_a_program_that_never_asks_its_model_was_not_set_up(box: Box, tmp_
             await play(
                 tmp_path, await box(), "sys.stderr.write('no such option\\n'); sys.exit(3)", base_url=endpoint.url
             )
+
+
+async def test_what_the_endpoint_answered_last_is_why_a_program_gave_up(box: Box, tmp_path: Path) -> None:
+    full = failure(400, "maximum context length exceeded", code="context_length_exceeded")
+    async with serving(full) as endpoint:
+        played = await play(tmp_path / "1", await box(), "ask()", base_url=endpoint.url)
+    assert played.result.stop is AgentStop.CONTEXT_OVERFLOW
+    async with serving(completion("x"), failure(400, "no such parameter")) as endpoint:
+        with pytest.raises(ModelRejected, match="no such parameter"):
+            await play(tmp_path / "2", await box(), "ask(); messages[1:] = []; ask()", base_url=endpoint.url)
 
 
 async def test_an_exit_code_of_0_is_not_believed_where_the_result_tells_otherwise(box: Box, tmp_path: Path) -> None:

@@ -146,6 +146,11 @@ class CliAgent:
         lease.raise_failure()
         metadata = {"exit_code": ended.exit_code, "conversations": lease.recorder.conversations}
         words = Redactor([lease.key])(ended.last_words)
+        if lease.answers == 0 and not lease.overflowed:
+            if lease.trouble is not None:
+                raise lease.trouble
+            how = "was killed" if ended.exit_code is None else f"ended (exit code {ended.exit_code})"
+            raise AgentSetupError(f"{self.name} {how} without one answer of its model: {words}")
         if lease.stop is not None:
             detail = f"{lease.detail}; the program did not end by itself" if ended.cut_off else lease.detail
             return AgentResult(stop=lease.stop, detail=detail, metadata=metadata)
@@ -161,10 +166,6 @@ class CliAgent:
             raise lease.trouble
         if stop is AgentStop.EXITED and lease.overflowed:
             stop = AgentStop.CONTEXT_OVERFLOW
-        if lease.answers == 0:
-            raise AgentSetupError(
-                f"{self.name} ended (exit code {ended.exit_code}) without one answer of its model: {words}"
-            )
         if stop is AgentStop.EXITED:
             detail = f"exit code {ended.exit_code}: {detail or words}"
         return AgentResult(stop=stop, detail=detail, metadata=metadata)
