@@ -115,6 +115,7 @@ async def play(
         "max_retries": 0,
         **options,
     }
+    folder.mkdir(exist_ok=True)
     agent = create_agent("cli", options=settings)
     made = make_run(folder, sandbox, **(run or {}))
     try:
