@@ -68,13 +68,17 @@ class AgentInfo(_Record):
 
 
 class AgentUsage(_Record):
-    """Tokens and cost as reported; `incomplete` when some call told none, `unpriced_calls` where no price is known."""
+    """Tokens and cost as reported; `incomplete` when some call told none, `unpriced_calls` where no price is known.
+
+    `n_sampled_calls` have their sampled tokens on record; where there are calls and none of those, it is text only.
+    """
 
     n_input_tokens: int | None = None
     n_cache_tokens: int | None = None
     n_output_tokens: int | None = None
     cost_usd: Measure = None
     n_calls: int = 0
+    n_sampled_calls: int = 0
     incomplete: bool = False
     unpriced_calls: int = 0
     metadata: dict[str, Any] | None = None

@@ -94,7 +94,7 @@ def trial_config(spec: TrialSpec, context: TrialContext) -> dict[str, Any]:
 _HARBOR_ENVIRONMENTS = {"docker", "daytona", "modal", "e2b"}
 
 
-def usage_record(usage: Usage, metadata: dict[str, Any] | None = None) -> AgentUsage:
+def usage_record(usage: Usage, metadata: dict[str, Any] | None = None, *, sampled_calls: int = 0) -> AgentUsage:
     """Tokens and cost of a run, as the record keeps them."""
     return AgentUsage(
         n_input_tokens=usage.prompt_tokens,
@@ -102,6 +102,7 @@ def usage_record(usage: Usage, metadata: dict[str, Any] | None = None) -> AgentU
         n_output_tokens=usage.completion_tokens,
         cost_usd=usage.cost_usd,
         n_calls=usage.calls,
+        n_sampled_calls=sampled_calls,
         incomplete=usage.incomplete,
         unpriced_calls=usage.unpriced_calls,
         metadata=metadata or None,

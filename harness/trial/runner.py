@@ -255,7 +255,7 @@ class _Trial:
         finally:
             trajectory.close()
             rollout.close()
-            record.agent_result = usage_record(trajectory.usage, result.metadata)
+            record.agent_result = usage_record(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
             record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
             record.stop = result.stop.value
             if record.agent_execution is not None:

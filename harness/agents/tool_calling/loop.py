@@ -222,6 +222,7 @@ class _Episode:
     def _record(self, reply: Reply, calls: Sequence[Call] = (), **flags: bool | str) -> None:
         record_answer(
             self._run.trajectory,
+            self._run.rollout,
             reply,
             calls,
             sampling=self._model.sampling,
