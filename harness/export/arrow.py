@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TOKEN_COLUMNS = {"token_ids": "i", "loss_mask": "b", "logprobs": "f", "policy_index": "h", "chunk_ids": "i"}
 """The columns with an element for each token, and their `array` type."""
+SPAN_FIELDS = tuple(each.name for each in fields(Span))
 PAIRS = ("reward_parts", "behaviour")
 
 
@@ -57,7 +58,7 @@ def _token_column(columns: Sequence[Sequence[Any]], code: str, kind: Any) -> Any
 def _value(row: RLSample, name: str) -> Any:
     value = getattr(row, name)
     if name == "spans":
-        return [asdict(span) for span in value]
+        return [{field: getattr(span, field) for field in SPAN_FIELDS} for span in value]
     if name in PAIRS:
         return [{"key": key, "value": number} for key, number in value.items()]
     return value
@@ -72,18 +73,16 @@ def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
     for number in range(batch.num_rows):
         if plain["schema_version"][number] != SCHEMA_VERSION:
             raise ValueError(f"schema_version {plain['schema_version'][number]}; this program reads {SCHEMA_VERSION}")
-        fields = {name: values[number] for name, values in plain.items()}
-        fields |= {name: _tokens(batch.column(name), number, code) for name, code in TOKEN_COLUMNS.items()}
-        yield row_of(fields)
+        row = {name: values[number] for name, values in plain.items()}
+        yield row_of(row | {name: _tokens(batch.column(name), number, code) for name, code in TOKEN_COLUMNS.items()})
 
 
-def row_of(fields: dict[str, Any]) -> RLSample:
-    """A row from plain values."""
-    fields = {name: fields[name] for name in COLUMNS}
-    fields["spans"] = tuple(Span(**span) for span in fields["spans"])
-    fields["policy_versions"] = tuple(fields["policy_versions"])
-    fields |= {name: _pairs(fields[name]) for name in PAIRS}
-    return RLSample(**fields)
+def row_of(values: dict[str, Any]) -> RLSample:
+    """A row from plain values. Raises KeyError or TypeError for values that make none."""
+    row = {name: values[name] for name in COLUMNS}
+    row["spans"] = tuple(Span(**span) for span in row["spans"])
+    row["policy_versions"] = tuple(row["policy_versions"])
+    return RLSample(**row | {name: _pairs(row[name]) for name in PAIRS})
 
 
 def _pairs(value: Any) -> dict[str, float]:

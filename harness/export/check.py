@@ -21,7 +21,7 @@ def problems_of(row: RLSample) -> list[str]:
     found = [*_mask(row), *_spans(row)]
     if row.token_ids and min(row.token_ids) < 0:
         found.append("a negative token id")
-    if row.policy_index and not -1 <= min(row.policy_index) <= max(row.policy_index) < len(row.policy_versions):
+    if not set(row.policy_index) <= set(range(-1, len(row.policy_versions))):
         found.append("policy_index points at no policy version")
     if row.reward is not None and not math.isfinite(row.reward):
         found.append("the reward is not finite")
@@ -35,7 +35,7 @@ def problems_of(row: RLSample) -> list[str]:
 
 
 def _mask(row: RLSample) -> list[str]:
-    mask = bytes(row.loss_mask) if not row.loss_mask or min(row.loss_mask) >= 0 else b"\xff"
+    mask = array("b", row.loss_mask).tobytes()
     trained = mask.count(1)
     if trained + mask.count(0) != len(mask):
         return ["loss_mask holds something else than 0 and 1"]

@@ -132,8 +132,8 @@ def read_header(file: BinaryIO) -> None:
         raise ValueError(f"a rollout file of version {header.get('version')!r}; this program reads version {VERSION}")
 
 
-def decode(file: BinaryIO) -> Frame | None:
-    """The next frame, or None at the end of the file. Raises Damaged."""
+def decode(file: BinaryIO, *, columns: bool = True) -> Frame | None:
+    """The next frame, without its columns if they are not asked for, or None at the end of the file. Raises Damaged."""
     line = file.readline(MAX_META)
     if not line:
         return None
@@ -152,17 +152,19 @@ def decode(file: BinaryIO) -> Frame | None:
         raise Damaged("cut")
     if zlib.crc32(payload, zlib.crc32(line[9:])) != crc:
         raise Damaged("its checksum is wrong", passed=True)
+    if not columns:
+        return Frame(meta, None, None, None)
     total = 4 * sum(count or 0 for count in counts)
     inflater = zlib.decompressobj()
     raw = inflater.decompress(payload, total + 1)
     if len(raw) != total:
         raise Damaged("its columns are not as long as it says", passed=True)
-    columns: list[Any] = []
+    found: list[Any] = []
     start = 0
     for count, code in zip(counts, "iif", strict=True):
-        columns.append(None if count is None else _column(code, raw[start : start + 4 * count]))
+        found.append(None if count is None else _column(code, raw[start : start + 4 * count]))
         start += 4 * (count or 0)
-    return Frame(meta, *columns)
+    return Frame(meta, *found)
 
 
 def call_of(frame: Frame, prompt: array[int] | None) -> SampledCall:

@@ -47,7 +47,7 @@ class RolloutReader:
                 del kept[done]
             yield frame.call_of(each, prompt)
 
-    def frames(self) -> Iterator[tuple[int, Frame]]:
+    def frames(self, *, columns: bool = True) -> Iterator[tuple[int, Frame]]:
         """The frames with their numbers, prompts not rebuilt. Raises as iterating does."""
         self.findings.clear()
         with self.path.open("rb") as file:
@@ -57,7 +57,7 @@ class RolloutReader:
             while True:
                 start = file.tell()
                 try:
-                    found = frame.decode(file)
+                    found = frame.decode(file, columns=columns)
                 except frame.Damaged as damage:
                     self.findings.append(f"call {number} at byte {start}: {damage}")
                     if not damage.passed:
@@ -71,4 +71,4 @@ class RolloutReader:
 
     def _last_uses(self) -> dict[int, int]:
         """By call number, the last call whose prompt extends it."""
-        return {each.base: number for number, each in self.frames() if each.base is not None}
+        return {each.base: number for number, each in self.frames(columns=False) if each.base is not None}
