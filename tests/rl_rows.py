@@ -62,7 +62,7 @@ def row(
         temperature=1.0,
         logprobs_mode="raw",
         finish_reason="stop",
-        reward=reward,
+        reward=None if reward is None else float(reward),
         outcome=outcome,
         failure_category=failure,
         trainable=trainable,
