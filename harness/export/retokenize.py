@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Protocol
 
 from harness.errors import UsageError
@@ -97,3 +98,12 @@ def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
         for call in message["tool_calls"]
     ]
     return {**message, "tool_calls": calls}
+
+
+def fingerprint_of(tokenizer: Any) -> str:
+    """What tells two tokenizers apart: a digest of which id means what. Names and versions do not enter it."""
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    digest = sha256()
+    for token, number in sorted(vocabulary.items(), key=lambda item: (item[1], item[0])):
+        digest.update(f"{number}\t{token}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{digest.hexdigest()}"
