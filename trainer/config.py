@@ -12,6 +12,7 @@ from trainer.losses.diversity import DiversityConfig
 from trainer.losses.kl import KlConfig
 from trainer.losses.recipes import RECIPES, Advantage, Recipe
 from trainer.losses.weights import Weighting
+from trainer.policy.config import PolicyConfig
 from trainer.samples.filters import FilterConfig
 
 
@@ -67,9 +68,14 @@ class TrainConfig(_Table):
         gamma: the discount per chunk where the recipe counts by chunk.
         negative_weight: multiplies the advantages of attempts without a positive outcome.
         positive_only_steps: so many first steps train on positive attempts alone; groups are centred on the batch.
-        groups_per_step, steps: the work. `steps` None is one pass over the export.
+        groups_per_step, steps: the work. `steps` None is one pass over the export; more than a pass begins another.
         updates_per_step: optimiser updates that a step's groups are split over.
         token_budget: tokens of a micro-batch, padding included.
+        max_skipped: so many steps without a finite gradient in a row end the run.
+        checkpoint_every: steps between checkpoints; None writes one at the end only. `keep_checkpoints`: the newest.
+        policy_version: of the weights that training begins with, as the sampler counted them; None leaves staleness
+            unknown, and filters by it idle.
+        reference: the model that `kl` is measured against; None is the one that training begins with.
     """
 
     algo: str = "cispo"
@@ -92,6 +98,12 @@ class TrainConfig(_Table):
     steps: int | None = Field(default=None, ge=1)
     updates_per_step: int = Field(default=1, ge=1)
     token_budget: int = Field(default=4096, ge=2)
+    max_skipped: int = Field(default=5, ge=1)
+    checkpoint_every: int | None = Field(default=20, ge=1)
+    keep_checkpoints: int = Field(default=2, ge=1)
+    policy: PolicyConfig = PolicyConfig()
+    policy_version: int | None = Field(default=None, ge=0)
+    reference: str | None = None
     seed: int = 0
 
     @field_validator("algo")

@@ -12,7 +12,7 @@ from harness.export.arrow import require_pyarrow
 from harness.export.attempts import AttemptRef, Attempts, find_attempts, in_groups, open_jobs, read_attempt
 from harness.export.calls import RecordedCalls
 from harness.export.folder import export_folder, write_manifest
-from harness.export.retokenize import Tokenizer, retokenised_calls
+from harness.export.retokenize import Tokenizer, fingerprint_of, retokenised_calls
 from harness.export.rows import RETOKENISED, SAMPLED_IDS, AttemptRows, Group, lost_row, rows_of
 from harness.export.schema import SCHEMA_VERSION
 from harness.export.shards import JsonShards, NoSink, ParquetShards, RowSink
@@ -53,6 +53,7 @@ def export_rl(
                 "format": file_format,
                 "realign_below": realign_below,
                 "retokenize": None if tokenizer is None else tokenizer.name_or_path,
+                "tokenizer": None if tokenizer is None else fingerprint_of(tokenizer),
             },
             "files": [{"name": name, "bytes": (draft / name).stat().st_size} for name in names],
             "stats": stats.document(),

@@ -64,5 +64,8 @@ def make_tokenizer() -> Any:
 
 def save_tiny(folder: Path, *, seed: int = 0, **shape: int) -> None:
     """Write a fresh model and its tokenizer, as transformers loads them."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
     make_tiny(seed=seed, **shape).save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.losses.weights import StepCounts
+from trainer.losses.weights import StepCounts, Weighting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class TrainingRow:
         positive: whether the attempt earned a positive outcome, decided before centring.
         temperature: that logits are divided by before log-probabilities are taken.
         staleness: versions between the oldest weights that sampled it and the current ones; None if unknown.
+        truncated: whether the token limit cut its last answer.
     """
 
     sample_id: str
@@ -41,11 +42,12 @@ class TrainingRow:
     reward: float
     temperature: float = 1.0
     staleness: int | None = None
+    truncated: bool = False
 
     @property
     def trained(self) -> int:
         """Tokens to train."""
-        return int(self.mask.sum())
+        return int(self.mask[1:].sum())
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -68,3 +70,21 @@ class StepBatch:
     groups: int
     filtered: Counter[str] = field(default_factory=Counter)
     rewards: tuple[float, ...] = ()
+
+    def split(self, parts: int, weighting: Weighting) -> list[StepBatch]:
+        """The batch as at most `parts` batches of whole groups, each weighed by its own counts and none empty."""
+        if parts == 1:
+            return [self] if self.rows else []
+        names = list(dict.fromkeys(row.group_id for row in self.rows))
+        part_of = {name: number % parts for number, name in enumerate(names)}
+        found = []
+        for number in range(min(parts, len(names))):
+            rows = [row for row in self.rows if part_of[row.group_id] == number]
+            counts = StepCounts(tokens=sum(row.trained for row in rows), rollouts=len({row.rollout_id for row in rows}))
+            # Every weight is 1 / (a count of the step * something of the attempt); only the count is another one.
+            scale = (
+                self.counts.tokens / counts.tokens if weighting == "token" else self.counts.rollouts / counts.rollouts
+            )
+            reweighed = tuple(replace(row, weight=row.weight * scale) for row in rows)
+            found.append(replace(self, rows=reweighed, counts=counts))
+        return found

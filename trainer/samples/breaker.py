@@ -7,6 +7,7 @@ longer what was meant to be sampled, and training has to stop rather than go on 
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 
 class CumulativeBreaker:
@@ -26,6 +27,14 @@ class CumulativeBreaker:
             return False
         self.dropped += 1
         return True
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"total": self.total, "dropped": self.dropped}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a checkpoint's state."""
+        self.total, self.dropped = state["total"], state["dropped"]
 
 
 class WindowBreaker:
@@ -50,3 +59,13 @@ class WindowBreaker:
                 "what is left is not what was meant to be sampled"
             )
         return bad
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"recent": list(self._recent), "reason": self.reason}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a checkpoint's state."""
+        self._recent.clear()
+        self._recent.extend(state["recent"])
+        self.reason = state["reason"]

@@ -8,7 +8,7 @@ full matrices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -46,6 +46,17 @@ class MicroBatch:
     def real_tokens(self) -> int:
         """Tokens without padding."""
         return sum(map(len, self.rows))
+
+    def to(self, device: torch.device) -> MicroBatch:
+        """The same on another device."""
+        if device.type == "cpu":
+            return self
+        moved = {
+            each.name: value.to(device)
+            for each in fields(self)
+            if isinstance(value := getattr(self, each.name), Tensor)
+        }
+        return replace(self, **moved)
 
 
 def buckets(rows: Sequence[TrainingRow], token_budget: int) -> list[list[TrainingRow]]:

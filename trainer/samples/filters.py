@@ -44,7 +44,13 @@ class FilterConfig(BaseModel):
 
 
 def filter_rollouts(
-    group: Group, config: FilterConfig, *, positive_reward: float, version: int | None, max_tokens: int | None
+    group: Group,
+    config: FilterConfig,
+    *,
+    positive_reward: float,
+    version: int | None,
+    max_tokens: int | None,
+    needs_logprobs: bool = True,
 ) -> Group:
     """The group with what is left out marked. `version` is of the current weights, `max_tokens` the policy's limit."""
     limit = min((each for each in (config.max_row_tokens, max_tokens) if each is not None), default=None)
@@ -57,6 +63,8 @@ def filter_rollouts(
         positive = rollout.reward is not None and rollout.reward >= positive_reward
         if stale and version - oldest > config.max_staleness:  # type: ignore[operator]
             return rollout.without("stale", reward_too=True)
+        if needs_logprobs and any(row.ids_from != "sampled" for row in rollout.rows if row.trainable):
+            return rollout.without("no_logprobs")
         if limit is not None and any(len(row.token_ids) > limit for row in rollout.rows):
             return rollout.without("too_long")
         smaller = any(_smaller_vocabulary(row.top_p, row.top_k) for row in rollout.rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,17 +54,30 @@ class Planner:
     def batches(
         self, groups: Iterable[Sequence[RLSample]], *, first_step: int = 0, version: int | None = None
     ) -> Iterator[StepBatch]:
-        """One batch for every `groups_per_step` groups that pass; the last may hold fewer. Ends early once halted."""
+        """One batch for every `groups_per_step` groups that pass; the last may hold fewer. Ends early once halted.
+
+        A batch without rows is no step. `version` is that of the weights before step 0; every step makes the next one.
+        """
         step, draft = first_step, _Draft()
         for rows in groups:
-            self._take(draft, group_of(rows), step, version)
+            current = None if version is None else version + step
+            self._take(draft, group_of(rows), step, current)
             if self.halted:
                 return
             if len(draft.groups) == self._config.groups_per_step:
-                yield self._batch(draft, step)
-                step, draft = step + 1, _Draft()
+                batch = self._batch(draft, step, current)
+                step, draft = step + bool(batch.rows), _Draft()
+                yield batch
         if draft.groups or draft.seen:
-            yield self._batch(draft, step)
+            yield self._batch(draft, step, None if version is None else version + step)
+
+    def state(self) -> dict[str, Any]:
+        """What outlives a batch, for a checkpoint."""
+        return self._breaker.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on where another planner's `state` was taken."""
+        self._breaker.restore(state)
 
     def _take(self, draft: _Draft, group: Group, step: int, version: int | None) -> None:
         config = self._config
@@ -80,7 +94,14 @@ class Planner:
         if not by_group:
             filters = filters.model_copy(update={"zero_variance": "keep"})
         positive = config.rewards.positive
-        group = filter_rollouts(group, filters, positive_reward=positive, version=version, max_tokens=self._max_tokens)
+        group = filter_rollouts(
+            group,
+            filters,
+            positive_reward=positive,
+            version=version,
+            max_tokens=self._max_tokens,
+            needs_logprobs=config.needs_logprobs,
+        )
         draft.filtered += count(group)
         refused = refuse_group(group, filters, positive_reward=positive)
         if refused is not None:
@@ -101,7 +122,7 @@ class Planner:
             return "batch_mean"
         return self._config.advantage or self._config.recipe.advantage
 
-    def _batch(self, draft: _Draft, step: int) -> StepBatch:
+    def _batch(self, draft: _Draft, step: int, version: int | None) -> StepBatch:
         config = self._config
         rewards = [self._rewards(group) for group in draft.groups]
         estimate = _estimate(self._advantage(step), rewards)
@@ -112,7 +133,9 @@ class Planner:
             if rollout.excluded is None and rollout.sampled
         ]
         counts = StepCounts(tokens=sum(rollout.sampled for rollout, _ in kept), rollouts=len(kept))
-        rows = [(row, rollout, advantage) for rollout, advantage in kept for row in rollout.rows if sum(row.loss_mask)]
+        rows = [
+            (row, rollout, advantage) for rollout, advantage in kept for row in rollout.rows if any(row.loss_mask[1:])
+        ]
         weights = row_weights(
             config.weighting or config.recipe.weighting,
             rollout_tokens=[rollout.sampled for _, rollout, _ in rows],
@@ -121,7 +144,7 @@ class Planner:
         )
         return StepBatch(
             rows=tuple(
-                self._row(row, rollout, advantage, weight)
+                self._row(row, rollout, advantage, weight, version)
                 for (row, rollout, advantage), weight in zip(rows, weights, strict=True)
             ),
             counts=counts,
@@ -147,8 +170,11 @@ class Planner:
                 rewards[number] = (rewards[number] or 0.0) + config.length_weight * extra
         return rewards
 
-    def _row(self, row: RLSample, rollout: Rollout, advantage: float, weight: float) -> TrainingRow:
+    def _row(
+        self, row: RLSample, rollout: Rollout, advantage: float, weight: float, version: int | None
+    ) -> TrainingRow:
         config = self._config
+        oldest = rollout.oldest_version
         positive = rollout.reward is not None and rollout.reward >= config.rewards.positive
         if not positive:
             advantage *= config.negative_weight
@@ -168,6 +194,8 @@ class Planner:
             reward=rollout.reward or 0.0,
             # Raw log-probabilities are those of the logits as they are, whatever temperature the sampler used.
             temperature=float(row.temperature) if processed and row.temperature else 1.0,
+            staleness=None if version is None or oldest is None else version - oldest,
+            truncated=rollout.truncated,
         )
 
     def _by_token(self, chunk: NDArray[np.int32], advantage: float) -> NDArray[np.float32]:

@@ -32,8 +32,8 @@ class Rollout:
 
     @cached_property
     def sampled(self) -> int:
-        """Tokens that the policy sampled and that may be trained on."""
-        return sum(sum(row.loss_mask) for row in self.rows)
+        """Tokens that the policy sampled and that may be trained on; a row's first one is predicted by nothing."""
+        return sum(sum(row.loss_mask[1:]) for row in self.rows)
 
     @property
     def truncated(self) -> bool:

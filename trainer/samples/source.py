@@ -1,6 +1,6 @@
 """An export on disk as groups: where each group's rows lie is known, their tokens are read when a group is asked for.
 
-What is kept in memory is eight bytes a row, whatever the rows hold.
+What is kept in memory is a few numbers a row, whatever the rows hold.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from harness.export.arrow import require_pyarrow, rows_in
@@ -34,8 +35,11 @@ class SampleSource:
         self._cache: OrderedDict[int, Any] = OrderedDict()
         block_of, row_of, group_of = array("i"), array("i"), array("i")
         numbers: dict[bytes, int] = {}
+        self._largest = -1
         for number, block in enumerate(self._blocks):
-            for position, name in enumerate(block.group_ids()):
+            names, largest = block.index()
+            self._largest = max(self._largest, largest)
+            for position, name in enumerate(names):
                 key = blake2b(name.encode(), digest_size=8).digest()
                 block_of.append(number)
                 row_of.append(position)
@@ -52,6 +56,22 @@ class SampleSource:
     def n_rows(self) -> int:
         """Rows of all groups."""
         return len(self._row_of)
+
+    @property
+    def largest_id(self) -> int:
+        """The largest token id of all rows; -1 without any."""
+        return self._largest
+
+    def shuffled(self, seed: Sequence[int]) -> NDArray[np.int64]:
+        """All groups' numbers in an order that follows from the seed.
+
+        Blocks are shuffled, and then groups among as many blocks as are held in memory: an order over all groups would
+        read a block anew for each.
+        """
+        rng = np.random.default_rng(seed)
+        block = np.asarray(self._block_of, dtype=np.int64)[self._order[self._starts[:-1]]]
+        place = np.argsort(rng.permutation(len(self._blocks)))[block] // _CACHED_BLOCKS
+        return np.lexsort((rng.random(len(self)), place))
 
     def group(self, number: int) -> list[RLSample]:
         """The rows of one group, in the order of the export. Raises UsageError for a damaged row."""
@@ -82,14 +102,24 @@ class _ParquetBlock:
     def __init__(self, path: Path, number: int) -> None:
         self._path, self._number = path, number
 
-    def group_ids(self) -> list[str]:
-        return list(map(str, self._read(["group_id"]).column("group_id").to_pylist()))
+    def index(self) -> tuple[list[str], int]:
+        """Each row's group, and the largest token id."""
+        import pyarrow.compute as pc
+
+        read = self._read(["group_id", "token_ids"])
+        largest = [pc.max(chunk.flatten()).as_py() for chunk in read.column("token_ids").chunks]
+        return list(map(str, read.column("group_id").to_pylist())), max(
+            (each for each in largest if each is not None), default=-1
+        )
 
     def load(self) -> Any:
         return self._read(None)
 
     def rows(self, loaded: Any, positions: Sequence[int]) -> list[RLSample]:
-        rows = [row for batch in loaded.take(list(positions)).to_batches() for row in rows_in(batch)]
+        try:
+            rows = [row for batch in loaded.take(list(positions)).to_batches() for row in rows_in(batch)]
+        except ValueError as error:
+            raise UsageError(f"{self._path}: {error}") from error
         return [_sound(row, self._path) for row in rows]
 
     def _read(self, columns: list[str] | None) -> Any:
@@ -109,9 +139,15 @@ class _JsonLines:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def group_ids(self) -> list[str]:
+    def index(self) -> tuple[list[str], int]:
+        """Each row's group, and the largest token id."""
+        names, largest = [], -1
         with self._path.open(encoding="utf-8") as file:
-            return [self._parsed(line, number, "group_id") for number, line in enumerate(file, 1)]
+            for number, line in enumerate(file, 1):
+                name, ids = self._parsed(line, number)
+                names.append(name)
+                largest = max(largest, max(ids, default=-1))
+        return names, largest
 
     def load(self) -> Any:
         offsets = array("q", [0])
@@ -126,12 +162,17 @@ class _JsonLines:
             for position in positions:
                 file.seek(loaded[position])
                 fields = json.loads(file.read(loaded[position + 1] - loaded[position]))
-                found.append(_sound(json_row(fields), self._path))
+                try:
+                    row = json_row(fields)
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise UsageError(f"{self._path}:{position + 1} is not a row: {error}") from error
+                found.append(_sound(row, self._path))
         return found
 
-    def _parsed(self, line: str, number: int, key: str) -> str:
+    def _parsed(self, line: str, number: int) -> tuple[str, list[int]]:
         try:
-            return str(json.loads(line)[key])
+            fields = json.loads(line)
+            return str(fields["group_id"]), list(fields["token_ids"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{self._path}:{number} is not a row of an export") from error
 
