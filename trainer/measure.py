@@ -16,11 +16,11 @@ from torch import Tensor
 
 from trainer import distributed
 from trainer.losses.tokens import Tokens
+from trainer.monitor.estimators import Numbers, divergence, ratio_numbers
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch
 
-Metrics = dict[str, float | int | None]
-_TRUST = ("p01", 1), ("p50", 50), ("p99", 99)
+Metrics = Numbers
 
 
 class Meter:
@@ -91,9 +91,9 @@ class Meter:
             "learning_rate": self._rate,
             "updates": len(self._norms) - self._skipped,
             "skipped": self._skipped,
-            **_ratios(column["ratio"]),
-            **_divergence("behaviour", column["drift"]),
-            **_divergence("mismatch", column["mismatch"]),
+            **ratio_numbers(column["ratio"]),
+            **divergence("behaviour", column["drift"]),
+            **divergence("mismatch", column["mismatch"]),
             **{f"share_{name}": value / number if number else None for name, value in flags.items()},
             "entropy": _mean(column["entropy"]),
             **_signs(column["advantage"]),
@@ -110,36 +110,6 @@ class Meter:
 
 
 _COLUMNS = ("ratio", "drift", "mismatch", "entropy", "advantage")
-
-
-def _ratios(log_ratio: NDArray[np.float32]) -> Metrics:
-    """Of the ratio whose denominator the objective uses, and the effective share of samples if it were the weight."""
-    known = log_ratio[np.isfinite(log_ratio)].astype(np.float64).clip(-30, 30)
-    if not len(known):
-        return dict.fromkeys(("ratio_mean", "ratio_min", "ratio_max", "ratio_p01", "ratio_p50", "ratio_p99", "ess"))
-    ratio = np.exp(known)
-    return {
-        "ratio_mean": float(ratio.mean()),
-        "ratio_min": float(ratio.min()),
-        "ratio_max": float(ratio.max()),
-        **{f"ratio_{name}": float(np.percentile(ratio, at)) for name, at in _TRUST},
-        "ess": float(ratio.sum() ** 2 / (np.square(ratio).sum() * len(ratio))),
-    }
-
-
-def _divergence(name: str, difference: NDArray[np.float32]) -> Metrics:
-    """Between the policy in training and the one that sampled, in Schulman's estimators, sampled tokens from the latter.
-
-    With d = log pi - log mu:  k1 = mean(-d),  k3 = mean(exp(d) - 1 - d).
-    """
-    known = difference[np.isfinite(difference)].astype(np.float64)
-    if not len(known):
-        return dict.fromkeys((f"{name}_k1", f"{name}_k3", f"{name}_max_abs"))
-    return {
-        f"{name}_k1": float(-known.mean()),
-        f"{name}_k3": float((np.expm1(known.clip(max=30)) - known).mean()),
-        f"{name}_max_abs": float(np.abs(known).max()),
-    }
 
 
 def _signs(advantage: NDArray[np.float32]) -> Metrics:
