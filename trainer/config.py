@@ -12,6 +12,7 @@ from trainer.losses.diversity import DiversityConfig
 from trainer.losses.kl import KlConfig
 from trainer.losses.recipes import RECIPES, Advantage, Recipe
 from trainer.losses.weights import Weighting
+from trainer.monitor.settings import MonitorConfig
 from trainer.policy.config import PolicyConfig
 from trainer.samples.filters import FilterConfig
 
@@ -76,6 +77,7 @@ class TrainConfig(_Table):
         policy_version: of the weights that training begins with, as the sampler counted them; None leaves staleness
             unknown, and filters by it idle.
         reference: the model that `kl` is measured against; None is the one that training begins with.
+        monitor: what is watched, and what may be done about it.
     """
 
     algo: str = "cispo"
@@ -104,6 +106,7 @@ class TrainConfig(_Table):
     policy: PolicyConfig = PolicyConfig()
     policy_version: int | None = Field(default=None, ge=0)
     reference: str | None = None
+    monitor: MonitorConfig = MonitorConfig()
     seed: int = 0
 
     @field_validator("algo")

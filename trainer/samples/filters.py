@@ -28,6 +28,8 @@ class FilterConfig(BaseModel):
     """Sampled tokens of an attempt without a positive outcome."""
     mask_truncated: bool = False
     """Attempts whose last answer the token limit cut (DAPO's overlong filtering)."""
+    mask_tool_errors: bool = False
+    """Turns whose tool calls failed, all or some of them; the attempt's other turns are trained."""
     max_row_tokens: int | None = Field(default=None, ge=2)
     """Rows longer than this are refused. The policy's own limit holds as well."""
     allow_truncated_sampling: bool = False
