@@ -128,7 +128,7 @@ def _ratios(log_ratio: NDArray[np.float32]) -> Metrics:
 
 
 def _divergence(name: str, difference: NDArray[np.float32]) -> Metrics:
-    """Between the policy in training and the one that sampled, in Schulman's estimators, sampled tokens from the latter.
+    """Between the policy in training, pi, and the one that sampled, mu, by Schulman's estimators.
 
     With d = log pi - log mu:  k1 = mean(-d),  k3 = mean(exp(d) - 1 - d).
     """
@@ -220,7 +220,7 @@ def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _mean(values: NDArray[np.generic] | Sequence[float]) -> float | None:
-    return float(np.mean(values, dtype=np.float64)) if len(values) else None
+    return float(np.mean(np.asarray(values, dtype=np.float64))) if len(values) else None
 
 
 def _finite(value: float) -> float | None:
