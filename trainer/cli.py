@@ -16,7 +16,10 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from trainer.loop import Outcome
 
-_MISSING = "training needs the packages {0}: pip install 'harness-rl[train]' (for a CPU first: pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu)"
+_MISSING = (
+    "training needs {0}: pip install 'harness-rl[train]' "
+    "(without a GPU, first: pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu)"
+)
 
 
 def train(
@@ -48,7 +51,7 @@ def train(
     request = parse_config(tables)
     target = out or Path("trained") / export.resolve().name
     with process_group():
-        display = Display(request.steps)
+        display = Display()
         outcome = run(export, model, target, request, resume=resume, on_step=display.step)
         if is_first():
             return _report(outcome, target)

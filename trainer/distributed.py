@@ -76,8 +76,8 @@ def sharded(module: nn.Module) -> None:
 
 def _layers(module: nn.Module) -> list[nn.Module]:
     """The blocks of a transformer: the longest list of modules in it."""
-    lists = [each for each in module.modules() if isinstance(each, nn.ModuleList)]
-    return list(max(lists, key=len)) if lists else []
+    lists = [list(each) for each in module.modules() if isinstance(each, nn.ModuleList)]
+    return max(lists, key=len, default=[])
 
 
 def full(tensor: Tensor) -> Tensor:

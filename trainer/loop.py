@@ -87,7 +87,7 @@ class _Run:
             self._planner.restore(progress.planner)
 
     def go(self) -> Outcome:
-        config, progress = self._config, self._progress
+        progress = self._progress
         while not self._done():
             halted = self._epoch()
             if halted is not None:

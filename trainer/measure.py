@@ -190,7 +190,7 @@ def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _mean(values: NDArray[np.generic] | Sequence[float]) -> float | None:
-    return float(np.mean(values, dtype=np.float64)) if len(values) else None
+    return float(np.mean(np.asarray(values, dtype=np.float64))) if len(values) else None
 
 
 def _finite(value: float) -> float | None:

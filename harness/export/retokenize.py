@@ -32,6 +32,9 @@ class Tokenizer(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """The ids of a text."""
 
+    def get_vocab(self) -> dict[str, int]:
+        """The id of each token."""
+
 
 def load_tokenizer(name: str) -> Tokenizer:
     """The tokenizer of that name or in that folder. Raises UsageError when there is none, or no chat template in it."""
@@ -100,10 +103,9 @@ def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**message, "tool_calls": calls}
 
 
-def fingerprint_of(tokenizer: Any) -> str:
+def fingerprint_of(tokenizer: Tokenizer) -> str:
     """What tells two tokenizers apart: a digest of which id means what. Names and versions do not enter it."""
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
     digest = sha256()
-    for token, number in sorted(vocabulary.items(), key=lambda item: (item[1], item[0])):
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0])):
         digest.update(f"{number}\t{token}\n".encode("utf-8", "surrogatepass"))
     return f"sha256:{digest.hexdigest()}"

@@ -1,8 +1,8 @@
 """Log-probabilities of chosen tokens from hidden states, without ever holding the logits of a long batch.
 
 The output layer is applied to a chunk of tokens at a time. Backward needs the probabilities again: they are kept for as
-many tokens as `_KEPT` allows, and computed a second time for the rest. Memory is bounded, and a batch that fits costs no
-more than the plain computation.
+many tokens as `_KEPT` allows, and computed a second time for the rest. So memory is bounded, and a batch that fits
+costs no more than the plain computation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Head:
 
 
 def selected_logprobs(hidden: Tensor, head: Head, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-    """log softmax(logits / temperature)[target] of hidden states [N, d], with gradient; and entropies without. Both [N]."""
+    """log softmax(logits / temperature)[target] of hidden states [N, d]; and entropies, without gradient. Both [N]."""
     # Only without a backward to come is grad mode off here; inside the function it always is.
     room = _KEPT if torch.is_grad_enabled() and head.softcap is None else 0
     logp, entropy = _SelectedLogProbs.apply(  # type: ignore[no-untyped-call]
@@ -46,7 +46,7 @@ def selected_logprobs(hidden: Tensor, head: Head, target: Tensor, temperature: T
 
 class _SelectedLogProbs(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         hidden: Tensor,
         weight: Tensor,
@@ -79,7 +79,7 @@ class _SelectedLogProbs(torch.autograd.Function):
         return logp, entropy
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, target, temperature = ctx.saved_tensors
         head: Head = ctx.head

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ def add_adapter(model: Any, config: LoraConfig, *, seed: int) -> None:
 def save_adapter(model: Any, folder: Path) -> None:
     """Write the adapters alone, as peft loads them."""
     import peft
-
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,14 +48,12 @@ def save_adapter(model: Any, folder: Path) -> None:
 
 def merged_state(model: Any) -> dict[str, Tensor]:
     """The weights of the plain model with the adapters added in."""
-    from peft.tuners.lora import LoraLayer
-
     state: dict[str, Tensor] = {}
     for name, value in model.state_dict().items():
         if ".lora_" not in name:
             state[name.replace(".base_layer.", ".")] = value
     for name, module in model.named_modules():
-        if isinstance(module, LoraLayer):
-            weight = copy.deepcopy(state[f"{name}.weight"])
+        if hasattr(module, "get_delta_weight"):
+            weight = state[f"{name}.weight"]
             state[f"{name}.weight"] = weight + module.get_delta_weight("default").to(weight.dtype)
     return state

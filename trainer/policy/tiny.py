@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
+_END = 257
 _TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + (message['content'] or '') + '<|end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
@@ -33,9 +34,9 @@ def make_tiny(
         num_key_value_heads=heads,
         max_position_embeddings=max_tokens,
         tie_word_embeddings=True,
-        pad_token_id=256,
+        pad_token_id=None,
         bos_token_id=None,
-        eos_token_id=257,
+        eos_token_id=_END if vocab_size > _END else None,
     )
     model = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)

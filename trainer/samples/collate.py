@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,11 +52,8 @@ class MicroBatch:
         """The same on another device."""
         if device.type == "cpu":
             return self
-        moved = {
-            each.name: value.to(device)
-            for each in fields(self)
-            if isinstance(value := getattr(self, each.name), Tensor)
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved: dict[str, Any] = {name: each.to(device) for name, each in values.items() if isinstance(each, Tensor)}
         return replace(self, **moved)
 
 

@@ -108,9 +108,8 @@ class _ParquetBlock:
 
         read = self._read(["group_id", "token_ids"])
         largest = [pc.max(chunk.flatten()).as_py() for chunk in read.column("token_ids").chunks]
-        return list(map(str, read.column("group_id").to_pylist())), max(
-            (each for each in largest if each is not None), default=-1
-        )
+        names = list(map(str, read.column("group_id").to_pylist()))
+        return names, max((each or 0 for each in largest), default=-1)
 
     def load(self) -> Any:
         return self._read(None)
