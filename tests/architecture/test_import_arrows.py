@@ -94,6 +94,8 @@ def test_modules_are_named_after_what_they_own(modules: list[Any]) -> None:
 HEAVY_PACKAGES_LIVE_IN = {
     "torch": "trainer",
     "scipy": "evals.stats",
+    "jinja2": "evals.report",
+    "matplotlib": "evals.report",
     "docker": "backends.docker",
     "aiodocker": "backends.docker",
     "modal": "backends.modal",
