@@ -18,6 +18,7 @@ from harness.export.schema import SCHEMA_VERSION
 from harness.export.shards import JsonShards, NoSink, ParquetShards, RowSink
 from harness.export.stats import ExportStats
 from harness.export.tokens import Conversation, branch
+from harness.export.turns import turns_of
 
 Format = Literal["parquet", "jsonl"]
 
@@ -96,6 +97,6 @@ def _attempt_rows(
         if tokenizer is not None and not conversation.branches:
             conversation = branch(retokenised_calls(ref.paths, result, tokenizer), with_logprobs=False)
             ids_from = RETOKENISED
-        found = rows_of(ref, result, group, conversation, ids_from=ids_from)
+        found = rows_of(ref, result, group, conversation, ids_from=ids_from, turns=turns_of(ref.paths, result))
     stats.add(found, conversation)
     return found
