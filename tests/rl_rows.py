@@ -6,9 +6,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
+from pathlib import Path
 from typing import Any
 
+from harness.export.folder import write_manifest
 from harness.export.schema import RLSample, Span
+from harness.export.shards import JsonShards, ParquetShards
 
 
 def row(
@@ -87,3 +90,14 @@ def group(rewards: Sequence[float | None], *, task: str = "t", **more: Any) -> l
         else row(None, task=task, attempt=number, group_size=len(rewards), outcome="infra_error", failure="infra_oom")
         for number, reward in enumerate(rewards, 1)
     ]
+
+
+def export(folder: Path, rows: Sequence[RLSample], kind: str = "parquet", **options: Any) -> Path:
+    """These rows as an export on disk."""
+    folder.mkdir()
+    sink = ParquetShards(folder) if kind == "parquet" else JsonShards(folder)
+    for each in rows:
+        sink.add(each)
+    files = [{"name": name} for name in sink.close()]
+    write_manifest(folder, {"kind": "rl", "files": files, "options": options})
+    return folder

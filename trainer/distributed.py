@@ -87,8 +87,13 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def full_state(module: nn.Module) -> dict[str, Tensor]:
-    """All weights by name, whole."""
-    return {name: full(value) for name, value in module.state_dict().items()}
+    """All weights by name, whole. What is tied stays one tensor."""
+    whole: dict[int, Tensor] = {}
+    held = module.state_dict(keep_vars=True)
+    for value in held.values():
+        if id(value) not in whole:
+            whole[id(value)] = full(value)
+    return {name: whole[id(value)] for name, value in held.items()}
 
 
 def fill(target: Tensor, value: Tensor) -> None:

@@ -65,7 +65,7 @@ def train(
             sharded(each.module)
     learner = Learner(policy, config, reference)
     folder = RunFolder(out)
-    progress = _begin(folder, learner, resume, {"export": str(export), "model": model, "config": config})
+    progress = _begin(folder, learner, resume, {"export": str(export.resolve()), "model": model, "config": config})
     run = _Run(source, learner, config, progress, folder, on_step)
     return run.go()
 

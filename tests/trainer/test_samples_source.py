@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rl_rows import group, row
+from rl_rows import export, group, row
 
 from harness.errors import UsageError
-from harness.export.folder import write_manifest
-from harness.export.schema import RLSample
-from harness.export.shards import JsonShards, ParquetShards
 from trainer.samples.source import SampleSource
-
-
-def export(folder: Path, rows: Sequence[RLSample], kind: str = "parquet") -> Path:
-    folder.mkdir()
-    sink = ParquetShards(folder) if kind == "parquet" else JsonShards(folder)
-    for each in rows:
-        sink.add(each)
-    write_manifest(folder, {"kind": "rl", "files": [{"name": name} for name in sink.close()]})
-    return folder
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])

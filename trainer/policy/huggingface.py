@@ -160,6 +160,8 @@ def _require_known_head(model: Any, path: str) -> None:
         scorer = _Scorer(model, PolicyConfig())
         found, _ = scorer(ids, torch.arange(7), ids[0, 1:], torch.ones(7))
     chosen = expected.gather(1, ids[0, 1:, None]).squeeze(1)
+    if not chosen.isfinite().all():
+        raise UsageError(f"--model {path}: its log-probabilities are not finite: the weights are damaged")
     if not torch.allclose(found, chosen, atol=1e-3, rtol=1e-3):
         raise UsageError(
             f"--model {path}: {type(model).__name__} transforms its logits in a way that is not supported: "
