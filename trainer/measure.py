@@ -16,6 +16,7 @@ from torch import Tensor
 
 from trainer import distributed
 from trainer.losses.tokens import Tokens
+from trainer.monitor.conduct import conduct_numbers
 from trainer.monitor.estimators import Numbers, divergence, ratio_numbers
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch
@@ -100,6 +101,7 @@ class Meter:
             **_rewards(self._batch),
             **_lengths(self._batch.rows),
             **_staleness(self._batch.rows),
+            **conduct_numbers(self._batch.sequences, self._batch.calls),
             **{f"filtered_{name}": value for name, value in sorted(self._batch.filtered.items())},
             "seconds": seconds,
             "tokens": (real := sum(map(len, self._batch.rows))),

@@ -34,6 +34,11 @@ class Learner:
         self.optimizer = make_optimizer(self._parameters, config.optimizer)
         self.updates = 0
 
+    def use(self, config: TrainConfig) -> None:
+        """Go on under another request; the optimiser keeps what it remembers."""
+        self._config = config
+        self._objective = config.objective_config
+
     @property
     def policy(self) -> Policy:
         return self._policy

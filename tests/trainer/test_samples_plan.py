@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rl_rows import group, row
 from harness.errors import UsageError
 from harness.export.schema import RLSample
 from trainer.config import parse_config
+from trainer.monitor.conduct import conduct_numbers
 from trainer.samples.batch import StepBatch
 from trainer.samples.plan import Planner
 
@@ -168,3 +170,45 @@ def test_a_wrong_setting_is_one_line(settings: dict[str, Any], words: str) -> No
     with pytest.raises(UsageError, match="training") as caught:
         parse_config(settings)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def with_tools(sample: RLSample, *turns: tuple[tuple[str, ...], int | None]) -> RLSample:
+    """The row whose sampled turns called these tools, with so many failures."""
+    told = iter(turns)
+    spans = [
+        replace(span, tools=tools, tool_errors=errors)
+        for span in sample.spans
+        for tools, errors in [next(told) if span.kind == "sampled" else (None, None)]
+    ]
+    return replace(sample, spans=tuple(spans))
+
+
+def test_turns_whose_tool_calls_failed_are_masked_and_the_others_are_trained() -> None:
+    turns = [(("bash:ls",), 1), (("bash:cat",), 0), (("read",), None)]
+    rows = [with_tools(row(1, attempt=1, turns=[[8, 9], [10], [11]]), *turns), row(0, attempt=2)]
+    made = batch([rows], filters={"mask_tool_errors": True})
+    assert made.filtered["tool_error_turns"] == 1
+    assert made.rows[0].token_ids[made.rows[0].mask].tolist() == [10, 11]
+    assert made.counts.tokens == 4 and advantages(made) == [0.5, -0.5]
+    assert batch([rows]).counts.tokens == 6 and not batch([rows]).filtered
+
+
+def test_an_attempt_of_failed_turns_alone_is_out_of_the_loss_and_in_the_mean() -> None:
+    rows = [row(1, attempt=1), with_tools(row(0, attempt=2), (("bash",), 2)), row(1, attempt=3)]
+    made = batch([rows], filters={"mask_tool_errors": True})
+    assert len(made.rows) == 2 and advantages(made) == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_a_step_knows_what_was_called() -> None:
+    counts = {"tool_calls": 4.0, "judged_calls": 4.0, "failed_calls": 1.0, "invalid_calls": 0.0, "looped_calls": 2.0}
+    rows = [
+        with_tools(row(1, attempt=1, behaviour=counts), (("bash:ls", "read"), 0)),
+        with_tools(row(0, attempt=2, behaviour=counts), (("bash:make",), 1)),
+        row(0, attempt=3, behaviour={"tool_calls": 9.0}),
+    ]
+    made = batch([rows])
+    assert made.sequences == ((("bash:ls", "read"), ("bash:make",)),)
+    numbers = conduct_numbers(made.sequences, made.calls)
+    assert numbers["unique_sequences"] == 1 and numbers["failed_call_share"] == 0.25
+    assert numbers["looped_call_share"] == 0.5 and numbers["invalid_call_share"] == 0
+    assert set(conduct_numbers(batch([group([1, 0])]).sequences, {}).values()) == {None}

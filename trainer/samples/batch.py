@@ -63,6 +63,8 @@ class StepBatch:
         groups: attempts' groups that the step was made from.
         filtered: name of a filter -> attempts (or groups, for group filters) that it took.
         rewards: valid rewards of the attempts in the step, those without signal included.
+        sequences: of each group seen, the tool calls of its attempts as far as they are known.
+        calls: sums over attempts, by the names of the export's `behaviour`.
     """
 
     rows: tuple[TrainingRow, ...]
@@ -70,6 +72,8 @@ class StepBatch:
     groups: int
     filtered: Counter[str] = field(default_factory=Counter)
     rewards: tuple[float, ...] = ()
+    sequences: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    calls: Counter[str] = field(default_factory=Counter)
 
     def split(self, parts: int, weighting: Weighting) -> list[StepBatch]:
         """The batch as at most `parts` batches of whole groups, each weighed by its own counts and none empty."""

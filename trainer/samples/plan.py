@@ -17,6 +17,7 @@ from trainer.losses.recipes import Advantage
 from trainer.losses.weights import StepCounts, row_weights
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.breaker import CumulativeBreaker, WindowBreaker
+from trainer.samples.conduct import counts_of, sequences_of, without_tool_errors
 from trainer.samples.filters import count, filter_rollouts, padded, refuse_group
 from trainer.samples.rollouts import Group, Rollout, group_of
 from trainer.shaping import length_rewards, overlong_penalty
@@ -30,6 +31,8 @@ class _Draft:
     filtered: Counter[str] = field(default_factory=Counter)
     seen: int = 0
     rewards: list[float] = field(default_factory=list)
+    sequences: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
 
 
 class Planner:
@@ -71,6 +74,10 @@ class Planner:
         if draft.groups or draft.seen:
             yield self._batch(draft, step, None if version is None else version + step)
 
+    def use(self, config: TrainConfig) -> None:
+        """Go on under another request: from the next group on, other filters and weights hold."""
+        self._config = config
+
     def state(self) -> dict[str, Any]:
         """What outlives a batch, for a checkpoint."""
         return self._breaker.state()
@@ -83,6 +90,8 @@ class Planner:
         config = self._config
         draft.seen += 1
         draft.rewards += [reward for reward in group.rewards if reward is not None]
+        draft.sequences.append(sequences_of(group))
+        draft.calls += counts_of(group.rollouts)
         bad = group.broken >= config.breaker.broken_share * group.size
         if self._breaker.drops(bad):
             draft.filtered["broken_group"] += 1
@@ -103,6 +112,9 @@ class Planner:
             needs_logprobs=config.needs_logprobs,
         )
         draft.filtered += count(group)
+        if filters.mask_tool_errors:
+            group, turns = without_tool_errors(group)
+            draft.filtered += Counter(tool_error_turns=turns)
         refused = refuse_group(group, filters, positive_reward=positive)
         if refused is not None:
             draft.filtered[refused] += 1
@@ -151,6 +163,8 @@ class Planner:
             groups=len(draft.groups),
             filtered=draft.filtered,
             rewards=tuple(draft.rewards),
+            sequences=tuple(draft.sequences),
+            calls=draft.calls,
         )
 
     def _rewards(self, group: Group) -> list[float | None]:
