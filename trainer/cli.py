@@ -37,11 +37,16 @@ def train(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps. Default: one pass over the export.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of groups, and of fresh weights.")] = None,
+    auto_remedy: Annotated[
+        bool, typer.Option("--auto-remedy", help="Apply the mildest remedy of what the monitor diagnoses, and log it.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
 ) -> int:
     """Train a model on exported trajectories."""
     asked = {name: value for name, value in (("algo", algo), ("steps", steps), ("seed", seed)) if value is not None}
     tables = tables_of(config, settings or [], asked)
+    if auto_remedy:
+        tables = {**tables, "monitor": {**tables.get("monitor", {}), "auto_remedy": True}}
     _require_packages()
     from trainer.config import parse_config
     from trainer.display import Display

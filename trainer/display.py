@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from trainer.measure import Metrics
+from trainer.monitor.live import standing, told, worth_telling
+from trainer.monitor.monitor import Observation
 
 _COLUMNS = (
     ("step", "step", "{:>6}"),
@@ -27,9 +29,11 @@ class Display:
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._lines = 0
 
-    def step(self, metrics: Metrics) -> None:
-        """Print one step."""
+    def step(self, metrics: Metrics, seen: Observation) -> None:
+        """Print one step, and what the monitor says of it."""
         if self._lines % 40 == 0:
+            if self._lines:
+                self._console.print(standing(seen), soft_wrap=True)
             self._console.print(" ".join(head.rjust(_width(head, form)) for head, _, form in _COLUMNS), style="bold")
         self._lines += 1
         cells = []
@@ -38,6 +42,8 @@ class Display:
             cells.append(("-" if value is None else form.format(value)).rjust(_width(head, form)))
         note = "  skipped: no finite gradient" if metrics.get("skipped") else ""
         self._console.print(" ".join(cells) + note, markup=False, soft_wrap=True)
+        for event in filter(worth_telling, seen.events):
+            self._console.print("      ", told(event), soft_wrap=True)
 
 
 def _width(head: str, form: str) -> int:

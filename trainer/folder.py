@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from harness.errors import UsageError
 from harness.store.files import read_json, to_json, write_atomic
 from trainer.distributed import is_first, wait_for_all
 from trainer.measure import Metrics
+from trainer.monitor.monitor import Event
 from trainer.policy.protocol import Policy
 
 _FREE = ("steps", "checkpoint_every", "keep_checkpoints")
@@ -25,6 +27,7 @@ class RunFolder:
         self.checkpoints = root / "checkpoints"
         self._request = root / "run.json"
         self._log = root / "metrics.jsonl"
+        self._events = root / "events.jsonl"
 
     def require_fresh(self) -> None:
         """Raises UsageError for a folder that is in use."""
@@ -74,6 +77,23 @@ class RunFolder:
         """Append one step."""
         with self._log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics, allow_nan=False) + "\n")
+
+    def logged(self) -> list[Metrics]:
+        """The steps in the log."""
+        lines = self._log.read_text(encoding="utf-8").splitlines() if self._log.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def tell(self, events: Iterable[Event]) -> None:
+        """Append what changed at a step."""
+        lines = [json.dumps(event.document(), allow_nan=False) + "\n" for event in events]
+        if lines:
+            with self._events.open("a", encoding="utf-8") as file:
+                file.writelines(lines)
+
+    def tell_again(self, events: Iterable[Event]) -> None:
+        """Replace what was told by what follows from the log."""
+        write_atomic(self._events, "")
+        self.tell(events)
 
     def save_model(self, policy: Policy) -> Path:
         """Write the result, whole or not at all."""

@@ -2,6 +2,7 @@
 
 OUT/run.json            what was asked for
 OUT/metrics.jsonl       one line a step
+OUT/events.jsonl        what the monitor told: invariants, findings, remedies
 OUT/checkpoints/        see `trainer.checkpoint`
 OUT/model/              the result, as transformers loads it
 """
@@ -23,6 +24,7 @@ from trainer.config import TrainConfig
 from trainer.distributed import is_first, sharded, wait_for_all
 from trainer.folder import RunFolder
 from trainer.measure import Metrics
+from trainer.monitor.monitor import Monitor, Observation
 from trainer.policy.load import load_policy
 from trainer.policy.protocol import Policy
 from trainer.samples.batch import StepBatch
@@ -46,7 +48,7 @@ class Outcome:
     model: Path | None = None
 
 
-OnStep = Callable[[Metrics], None]
+OnStep = Callable[[Metrics, Observation], None]
 
 
 def train(
@@ -83,6 +85,8 @@ class _Run:
         self._source, self._learner, self._config = source, learner, config
         self._progress, self._folder, self._on_step = progress, folder, on_step
         self._planner = Planner(config, max_tokens=learner.policy.max_tokens)
+        self._watch = Monitor(config)
+        self._take_up_watch()
         if progress.planner:
             self._planner.restore(progress.planner)
 
@@ -136,16 +140,32 @@ class _Run:
         progress.step += 1
         progress.skipped = progress.skipped + 1 if metrics["skipped"] else 0
         numbers: Metrics = {"step": progress.step, "epoch": progress.epoch, **metrics}
+        seen = self._watch.observe(numbers)
         if is_first():
             self._folder.log(numbers)
+            self._folder.tell(seen.events)
             if self._on_step is not None:
-                self._on_step(numbers)
+                self._on_step(numbers, seen)
+        self._use_remedies()
         if progress.skipped >= self._config.max_skipped:
             return f"{progress.skipped} steps in a row had no finite gradient; the last checkpoint is from before them"
+        if seen.halt is not None:
+            return seen.halt
         every = self._config.checkpoint_every
         if every is not None and progress.step % every == 0:
             self._checkpoint()
         return None
+
+    def _take_up_watch(self) -> None:
+        """The monitor follows from the log: a resumed run's stands, remedies included, where it stood."""
+        events = [event for numbers in self._folder.logged() for event in self._watch.observe(numbers).events]
+        if events and is_first():
+            self._folder.tell_again(events)
+        self._use_remedies()
+
+    def _use_remedies(self) -> None:
+        self._planner.use(self._watch.config)
+        self._learner.use(self._watch.config)
 
     def _checkpoint(self) -> None:
         if not self._progress.skipped:

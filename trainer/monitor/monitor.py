@@ -30,6 +30,7 @@ class Event:
 
     Attributes:
         name: of the invariant, or of the finding. level: the invariant's new one, or "found", "over", "applied".
+        before: the invariant's level until now.
         evidence: the numbers behind it.
         change: the setting that is recommended or was applied, as `--set` takes it.
         says: what that does.
@@ -39,6 +40,7 @@ class Event:
     kind: Kind
     name: str
     level: str
+    before: str | None = None
     evidence: str = ""
     change: str | None = None
     says: str | None = None
@@ -81,13 +83,14 @@ class Monitor:
 
     def _invariants(self, step: int, readings: Mapping[Invariant, Reading]) -> list[Event]:
         changed = [name for name, reading in readings.items() if reading.level != self._levels[name]]
-        self._levels = {name: reading.level for name, reading in readings.items()}
+        before, self._levels = self._levels, {name: reading.level for name, reading in readings.items()}
         return [
             Event(
                 step=step,
                 kind="invariant",
                 name=name,
                 level=str(readings[name].level),
+                before=str(before[name]),
                 evidence="; ".join(readings[name].evidence),
             )
             for name in changed
