@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from harness.errors import UsageError
+from trainer.report.command import report
 
 if TYPE_CHECKING:
     from trainer.loop import Outcome
@@ -61,6 +63,25 @@ def train(
         if is_first():
             return _report(outcome, target)
     return 0 if outcome.halted is None else 1
+
+
+class _Training(TyperGroup):
+    """`harness train DIR` trains; what is named by its first word is another command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = args and args[0] in self.commands
+        return super().parse_args(ctx, args if own else [_TRAIN, *args])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        # Without a name of its own it is called what the group is called.
+        return (None if name == _TRAIN else name), command, rest
+
+
+_TRAIN = "run"
+app = typer.Typer(cls=_Training, add_completion=False)
+app.command(_TRAIN, epilog="harness train report DIR draws a run as a page.")(train)
+app.command("report")(report)
 
 
 def tables_of(config: Path | None, settings: list[str], asked: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,11 @@ class Display:
         if self._lines % 40 == 0:
             if self._lines:
                 self._console.print(standing(seen), soft_wrap=True)
-            self._console.print(" ".join(head.rjust(_width(head, form)) for head, _, form in _COLUMNS), style="bold")
+            self._console.print(
+                " ".join(head.rjust(_width(head, form)) for head, _, form in _COLUMNS),
+                style="bold",
+                soft_wrap=True,
+            )
         self._lines += 1
         cells = []
         for head, name, form in _COLUMNS:

@@ -39,6 +39,7 @@ class Rule:
     Attributes:
         side: on which side of the threshold it is bad.
         of_start: the threshold is a share of what the number began with.
+        attempts: so many attempts a step are needed to judge it.
         unless_solved: a number that has to be bad once nearly everything is solved; then it is not judged.
     """
 
@@ -49,6 +50,7 @@ class Rule:
     alarm: float | None
     of_start: bool = False
     unless_solved: bool = False
+    attempts: int = 0
 
 
 SOLVED = 0.9
@@ -63,7 +65,7 @@ RULES: tuple[Rule, ...] = (
     # More than half of all groups may be without signal in a sound run (Reinforce-Ada).
     Rule(invariant="signal", metric="effective_group_ratio", side="below", warn=0.4, alarm=0.3, unless_solved=True),
     Rule(invariant="signal", metric="negative_token_share", side="above", warn=0.7, alarm=0.8),
-    Rule(invariant="signal", metric="top_gradient_share", side="above", warn=0.25, alarm=0.5),
+    Rule(invariant="signal", metric="top_gradient_share", side="above", warn=0.25, alarm=0.5, attempts=50),
     # verl's bounds for importance weights and KL; the staleness of prime-rl. Same weights in fp32 agree to 1e-8.
     Rule(invariant="drift", metric="mismatch_k3", side="above", warn=1e-3, alarm=1e-2),
     Rule(invariant="drift", metric="mismatch_max_abs", side="above", warn=0.5, alarm=1.0),
@@ -97,6 +99,8 @@ def read(history: History, config: MonitorConfig) -> dict[Invariant, Reading]:
 def _judged(rule: Rule, history: History, config: MonitorConfig) -> tuple[Level, str]:
     value = history.recent(rule.metric, config.window)
     if value is None:
+        return Level.UNKNOWN, ""
+    if rule.attempts and (history.recent("rollouts", config.window) or 0) < rule.attempts:
         return Level.UNKNOWN, ""
     reward = history.recent("reward_mean", config.window)
     if rule.unless_solved and reward is not None and reward >= SOLVED:
