@@ -118,5 +118,5 @@ def _judged(rule: Rule, history: History, config: MonitorConfig) -> tuple[Level,
 def _words(rule: Rule, value: float, start: float, bound: float, level: Level, config: MonitorConfig) -> str:
     said = f"{rule.metric} {value:.3g} over the last {config.window} steps"
     if rule.of_start:
-        return f"{said}, {value / start:.0%} of what it began with ({level} {rule.side} {bound:.0%})"
+        return f"{said}, {100 * value / start:.3g}% of what it began with ({level} {rule.side} {100 * bound:g}%)"
     return f"{said} ({level} {rule.side} {bound:g})"

@@ -60,12 +60,15 @@ def band(spans: Sequence[tuple[float, float, str]], last: float, description: st
 
 def nice_ticks(low: float, high: float) -> Iterator[float]:
     """Three to five round numbers that span the values, or nearly."""
-    span = (high - low) or abs(high) or 1.0
+    largest = max(abs(low), abs(high))
+    span = high - low
+    if span <= 1e-9 * largest or span < 1e-300:  # flat, or as good as that
+        span = largest if largest > 1e-300 else 1.0
+        high = low = (low + high) / 2
     rough = span / 3
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-    first = math.floor(low / step)
-    for number in range(first, math.ceil(high / step) + (low == high) + 1):
+    for number in range(math.floor(low / step), math.ceil(high / step) + (low == high) + 1):
         yield number * step
 
 

@@ -31,7 +31,9 @@ class Run:
     def curve(self, name: str) -> list[tuple[float, float]]:
         """The known values of one number, by step."""
         return [
-            (float(each["step"] or 0), float(value)) for each in self.steps if (value := each.get(name)) is not None
+            (float(each["step"] or 0), float(value))
+            for each in self.steps
+            if isinstance(value := each.get(name), int | float)
         ]
 
     def family(self, prefix: str) -> list[str]:
@@ -45,8 +47,9 @@ def open_run(folder: Path) -> Run:
         request = read_json(folder / "run.json")
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder} is no run of training: name the folder that harness train wrote") from error
-    steps, torn = _lines(folder / "metrics.jsonl", ("step",))
-    events, also = _lines(folder / "events.jsonl", ("step", "kind", "name", "level"))
+    steps, torn = _lines(folder / "metrics.jsonl", {"step"})
+    told, also = _lines(folder / "events.jsonl", {"step", "kind", "name", "level"})
+    events = [{"evidence": "", "change": None, "says": None, **event} for event in told]
     if not steps:
         raise UsageError(f"{folder} has no step yet; look again once one is in metrics.jsonl")
     if not isinstance(request, dict):
@@ -54,7 +57,7 @@ def open_run(folder: Path) -> Run:
     return Run(name=folder.resolve().name, request=request, steps=steps, events=events, damaged=torn + also)
 
 
-def _lines(path: Path, needed: tuple[str, ...]) -> tuple[list[dict[str, Any]], int]:
+def _lines(path: Path, needed: set[str]) -> tuple[list[dict[str, Any]], int]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -65,6 +68,6 @@ def _lines(path: Path, needed: tuple[str, ...]) -> tuple[list[dict[str, Any]], i
             value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(value, dict) and all(value.get(name) is not None for name in needed):
+        if isinstance(value, dict) and isinstance(value.get("step"), int) and needed <= value.keys():
             found.append(value)
     return found, len(lines) - len(found)
