@@ -1,4 +1,4 @@
-"""What a step costs: against the bare network, against TRL on the same model and rows, in memory, and over a long export.
+"""What a step costs: against the bare network, against TRL on the same model and rows, in memory, over a long export.
 
 One thread. Printed: tokens a second of forward and backward (real tokens, padding not counted), peak memory.
 Limits: 90 % of a bare forward and backward over the loss tokens; 2.5 times TRL's GRPOTrainer as rows come and 1.3 times
@@ -40,6 +40,7 @@ from trainer.step import Learner
 
 ROWS, PROMPT = 32, 32
 TARGETS = {512: (2.5, 1.3), 32_000: (8.0, 4.0)}
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SAMPLES = int(os.environ.get("BENCH_SAMPLES", "100000"))
 pytestmark = pytest.mark.timeout(1800)
 
@@ -205,7 +206,7 @@ def trl_inputs(rows: Sequence[TrainingRow], tokens: int) -> dict[str, Any]:
 
 
 def fastest(
-    policy: HuggingFacePolicy, what: dict[str, Callable[[], float]], rounds: int = 3
+    policy: HuggingFacePolicy, what: dict[str, Callable[[], float]], rounds: int = ROUNDS
 ) -> dict[str, tuple[float, float]]:
     """Seconds of the fastest of some rounds, taken in turns since the machine is shared; and what was returned."""
     found = {name: (float("inf"), 0.0) for name in what}
