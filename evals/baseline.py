@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from evals.git import GIT, read_from_git
 from evals.run import Run, TaskRun, run_of_job
+from harness import strict_json
 from harness.errors import UsageError
 from harness.records import now
 from harness.store.files import read_json, to_json, write_atomic
@@ -76,13 +79,18 @@ def _task_document(task: TaskRun) -> dict[str, Any]:
 
 
 def load_run(path: Path) -> Run:
-    """The run in a job's folder, or the one saved in a baseline file. Raises UsageError with one line."""
-    return _load_baseline(path) if path.is_file() else run_of_job(path)
+    """The run in a job's folder, or one saved as a baseline: in a file, or in git as git:REF:PATH.
+
+    Raises UsageError with one line.
+    """
+    if str(path).startswith(GIT):
+        return _parse_baseline(lambda: strict_json.loads(read_from_git(str(path))), str(path))
+    return _parse_baseline(lambda: read_json(path), str(path)) if path.is_file() else run_of_job(path)
 
 
-def _load_baseline(file: Path) -> Run:
+def _parse_baseline(read: Callable[[], Any], file: str) -> Run:
     try:
-        document = read_json(file)
+        document = read()
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except (json.JSONDecodeError, ValueError) as error:

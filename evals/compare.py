@@ -8,11 +8,11 @@ from functools import reduce
 from statistics import fmean
 
 from evals.categories import MIN_N, Category, groups_of, in_order
-from evals.difference import Counts, Difference, difference
+from evals.difference import Counts, Difference, Totals, difference, flips_of
 from evals.pairing import Pairing
 from evals.run import Run, TaskRun
 from evals.stats.multiplicity import benjamini_hochberg
-from evals.stats.paired import PairedT, fisher_exact, paired_t
+from evals.stats.paired import PairedT, SignFlip, fisher_exact, paired_t
 
 Pairs = Sequence[tuple[TaskRun, TaskRun]]
 
@@ -46,7 +46,7 @@ class Comparison:
 
     Attributes:
         overall: None where no task has attempts that count in both.
-        reward: of mean rewards, where some are graded; else None.
+        reward: of mean rewards, where some are graded; else None. reward_flips: its sign-flip test.
         flips: tasks that changed, the worst first.
         cost, seconds: per attempt, (base, new), over tasks where both tell.
         imbalance: p that attempts went missing as often in both runs (Fisher).
@@ -57,6 +57,7 @@ class Comparison:
     pairing: Pairing
     overall: Difference | None
     reward: PairedT | None
+    reward_flips: SignFlip | None
     categories: tuple[CategoryDifference, ...]
     flips: tuple[Flip, ...]
     cost: tuple[float, float] | None
@@ -69,16 +70,23 @@ def counts_of(pairs: Pairs) -> list[tuple[Counts, Counts]]:
     return [((base.passed, base.counted), (new.passed, new.counted)) for base, new in pairs]
 
 
+def rewards_of(pairs: Pairs) -> list[tuple[Totals, Totals]]:
+    """(summed rewards, counted) of each pair."""
+    return [((base.rewards, base.counted), (new.rewards, new.counted)) for base, new in pairs]
+
+
 def compare(base: Run, new: Run, pairing: Pairing, categories: Mapping[str, Category]) -> Comparison:
     """Compare what `pairing` pairs."""
     pairs = pairing.graded
+    reward = _reward(pairs)
     flips = [Flip(old, now) for old, now in pairs if old.rate != now.rate]
     return Comparison(
         base=base,
         new=new,
         pairing=pairing,
         overall=difference(counts_of(pairs)) if pairs else None,
-        reward=_reward(pairs),
+        reward=reward,
+        reward_flips=flips_of(rewards_of(pairs)) if reward else None,
         categories=_by_category(pairs, categories),
         flips=tuple(sorted(flips, key=lambda flip: (flip.value, flip.new.name))),
         cost=_cost(pairs),

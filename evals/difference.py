@@ -11,10 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean
 
-from evals.stats.paired import newcombe_paired, paired_t, sign_flip, whole_differences
+from evals.stats.paired import (
+    SignFlip,
+    newcombe_paired,
+    paired_t,
+    sign_flip,
+    sign_flip_graded,
+    whole_differences,
+)
 
 Counts = tuple[int, int]
 """(successes, attempts) of one task."""
+
+Totals = tuple[float, int]
+"""(successes or summed rewards, attempts) of one task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +76,15 @@ def interval_of(pairs: Sequence[tuple[Counts, Counts]], confidence: float) -> tu
     return t_interval_of(pairs, confidence), "Student's t over tasks"
 
 
-def t_interval_of(pairs: Sequence[tuple[Counts, Counts]], confidence: float) -> tuple[float, float]:
+def flips_of(pairs: Sequence[tuple[Totals, Totals]]) -> SignFlip:
+    """The sign-flip test of the tasks' differences: exact for successes, and for rewards that have a common unit."""
+    whole = [((int(c0), n0), (int(c1), n1)) for (c0, n0), (c1, n1) in pairs]
+    if whole == list(pairs):
+        return sign_flip(whole_differences(whole))
+    return sign_flip_graded([c1 / n1 - c0 / n0 for (c0, n0), (c1, n1) in pairs])
+
+
+def t_interval_of(pairs: Sequence[tuple[Totals, Totals]], confidence: float) -> tuple[float, float]:
     """Student's t over the tasks' differences.
 
     Where every task differs by the same, most often by nothing, the spread is unknown, not zero: then it is Wilson's
@@ -83,4 +101,5 @@ def t_interval_of(pairs: Sequence[tuple[Counts, Counts]], confidence: float) -> 
 
 def points(value: float, *, sign: bool = False) -> str:
     """A difference of shares, in percentage points."""
-    return f"{100 * value:+.1f}pp" if sign else f"{100 * value:.1f}pp"
+    shown = round(100 * value, 1) + 0.0  # no "-0.0"
+    return f"{shown:+.1f}pp" if sign else f"{shown:.1f}pp"

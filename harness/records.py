@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from harness.atif.usage import Usage
 from harness.failures import FailureCategory, Layer, Outcome
 
 SCHEMA_VERSION = 1
@@ -83,6 +84,21 @@ class AgentUsage(_Record):
     unpriced_calls: int = 0
     metadata: dict[str, Any] | None = None
 
+    @classmethod
+    def of(cls, usage: Usage, metadata: dict[str, Any] | None = None, *, sampled_calls: int = 0) -> AgentUsage:
+        """The totals of a run, as the record keeps them."""
+        return cls(
+            n_input_tokens=usage.prompt_tokens,
+            n_cache_tokens=usage.cached_tokens,
+            n_output_tokens=usage.completion_tokens,
+            cost_usd=usage.cost_usd,
+            n_calls=usage.calls,
+            n_sampled_calls=sampled_calls,
+            incomplete=usage.incomplete,
+            unpriced_calls=usage.unpriced_calls,
+            metadata=metadata or None,
+        )
+
 
 class VerifierResult(_Record):
     """The verdict as Harbor writes it: every reward by its key."""
@@ -140,10 +156,74 @@ class SandboxRecord(_Record):
 
 
 class Behaviour(_Record):
-    """What the agent did, counted from structured facts of its trajectory."""
+    """What the agent did, counted from structured facts of its trajectory; `harness.behaviour` counts. Null is unknown.
+
+    Attributes:
+        steps, tool_calls: those of embedded sub-agents included, copied context not. subagents: how many there were.
+        turns: steps with calls. parallel_turns: with two or more, which hold `parallel_calls`; of these calls
+            `parallel_inspections` change nothing, and `early_inspections` come before any that may change something.
+        judged_calls: calls of which a structured fact tells how they ended; `failed_calls` failed.
+        invalid_calls: refused for their form. timeouts: killed by their deadline, or exit code 124.
+        repeated_failures: calls that failed before, made again though nothing else was changed in between;
+            `timeout_retries`: those that had timed out.
+        loops, looped_calls, longest_loop: unproductive loops, the calls in them, and in the longest.
+        test_touches: calls that name the verifier's files. background_calls: commands that leave something running.
+        context_first, context_last, context_max: prompt tokens of the agent's model calls. compactions: how often its
+            conversation was cut.
+        model_sec, tool_sec: seconds in model calls and in tools, where recorded.
+    """
 
     steps: int = 0
     tool_calls: int = 0
+    subagents: int | None = None
+    turns: int | None = None
+    parallel_turns: int | None = None
+    parallel_calls: int | None = None
+    parallel_inspections: int | None = None
+    early_inspections: int | None = None
+    judged_calls: int | None = None
+    failed_calls: int | None = None
+    invalid_calls: int | None = None
+    timeouts: int | None = None
+    timeout_retries: int | None = None
+    repeated_failures: int | None = None
+    loops: int | None = None
+    looped_calls: int | None = None
+    longest_loop: int | None = None
+    test_touches: int | None = None
+    background_calls: int | None = None
+    context_first: int | None = None
+    context_last: int | None = None
+    context_max: int | None = None
+    compactions: int | None = None
+    model_sec: Measure = None
+    tool_sec: Measure = None
+
+
+class Exchange(_Record):
+    """One question of the agent's, and what the simulated user said; `matched` if that was more than the default."""
+
+    step: str | None = None
+    question: str
+    answer: str
+    matched: bool
+
+
+class UserRecord(_Record):
+    """The simulated user of a task.
+
+    Attributes:
+        questions: how often it was asked; answered: how often it knew more than its default.
+        turns: its messages after the first instruction.
+        exchanges: the first ones, in order.
+        usage: tokens and cost of the model that spoke for it; null where its script did. The agent's own exclude them.
+    """
+
+    questions: int = 0
+    answered: int = 0
+    turns: int = 0
+    exchanges: list[Exchange] = Field(default_factory=list)
+    usage: AgentUsage | None = None
 
 
 class StepRecord(_Record):
@@ -205,6 +285,7 @@ class TrialResult(_Record):
     dropped_files: list[str] = Field(default_factory=list)
     n_dropped_files: int = 0
     behaviour: Behaviour = Field(default_factory=Behaviour)
+    user: UserRecord | None = None
 
     @property
     def final(self) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    base: Annotated[Path, typer.Argument(help="The job to compare with, or a baseline file.")],
+    base: Annotated[Path, typer.Argument(help="The job to compare with, or a baseline: a file, or git:REF:PATH.")],
     new: Annotated[Path, typer.Argument(help="The job that is compared.")],
     intersect: Annotated[
         bool, typer.Option("--intersect", help="Compare the tasks that both share, and say what was left out.")
@@ -56,19 +56,14 @@ def _document(found: Comparison) -> dict[str, Any]:
 
 def _text(found: Comparison) -> str:
     from evals.gate.output.text import category_lines, flip_lines
-    from evals.gate.output.words import money, rates
+    from evals.gate.output.words import money, rates, reward_lines
     from harness.cli.text import plain
 
     overall = found.overall
     lines = [f"base: {found.base.label}", f"new:  {found.new.label}"]
     if overall:
         lines += [f"success: {rates(overall)}", f"p = {overall.p:.2g} two-sided, {overall.changed} tasks changed"]
-    if found.reward:
-        low, high = found.reward.interval or (None, None)
-        bounds = f" [{low:+.3f}, {high:+.3f}]" if low is not None else ""
-        p = f", p = {found.reward.p:.2g}" if found.reward.p is not None else ""
-        lines.append(f"mean reward: {found.reward.mean:+.3f}{bounds}{p} (Student's t over tasks)")
-    lines += money(found) + category_lines(found) + flip_lines(found)
+    lines += reward_lines(found) + money(found) + category_lines(found) + flip_lines(found)
     for name, run in (("base", found.base), ("new", found.new)):
         if run.missing:
             lines.append(f"{run.missing} of {run.total} attempts of {name} say nothing of the agent and are left out")

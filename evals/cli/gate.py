@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from evals.gate.judge import GateResult
 
-from evals.gate.policy import OnInconclusive, Policy
+from evals.gate.policy import Metric, OnInconclusive, Policy
 
 DEMANDS, VALIDITY, OUTPUT = "Demands", "What makes a comparison invalid", "Output"
 DEFAULT = Policy()
@@ -29,7 +29,14 @@ class Format(StrEnum):
 
 def gate(
     job: Annotated[Path, typer.Argument(help="The job to judge: a folder, ours or Harbor's.")],
-    baseline: Annotated[Path, typer.Option("--baseline", help="A job's folder, or a file of harness baseline save.")],
+    baseline: Annotated[
+        Path,
+        typer.Option("--baseline", help="A job's folder, a file of harness baseline save, or git:REF:PATH of one."),
+    ],
+    metric: Annotated[
+        Metric,
+        typer.Option(help="What must not get worse: the success rate, or the mean reward.", rich_help_panel=DEMANDS),
+    ] = Metric.SUCCESS,
     alpha: Annotated[float, typer.Option(help="How often an unchanged agent may fail.", rich_help_panel=DEMANDS)] = (
         DEFAULT.alpha
     ),
@@ -37,6 +44,9 @@ def gate(
         str, typer.Option(help="A smaller drop never fails, however certain.", rich_help_panel=DEMANDS)
     ] = "2pp",
     margin: Annotated[str, typer.Option(help="A pass rules out a drop of this size.", rich_help_panel=DEMANDS)] = "5pp",
+    pass_if_not_worse: Annotated[
+        bool, typer.Option("--pass-if-not-worse", help="Also pass where nothing fell.", rich_help_panel=DEMANDS)
+    ] = False,
     floor: Annotated[
         str | None, typer.Option(help="A success rate provably below this fails.", rich_help_panel=DEMANDS)
     ] = None,
@@ -107,9 +117,11 @@ def gate(
     from evals.gate.quarantine import read_quarantine
 
     policy = Policy(
+        metric=metric,
         alpha=alpha,
         min_effect=share(min_effect, "--min-effect"),
         margin=share(margin, "--margin"),
+        pass_if_not_worse=pass_if_not_worse,
         floor=None if floor is None else share(floor, "--floor"),
         floors=tuple(map(Floor.parse, require or ())),
         pinned=tuple(pin or ()),
@@ -156,7 +168,7 @@ def _print(result: GateResult, format_: Format) -> None:
 def _write(result: GateResult, folder: Path) -> None:
     from evals.gate.output.document import to_json
     from evals.gate.output.junit import to_junit
-    from evals.gate.output.markdown import to_markdown
+    from evals.gate.output.markdown import COMMENT, to_markdown
     from harness.errors import UsageError
     from harness.store.files import write_atomic
 
@@ -164,7 +176,7 @@ def _write(result: GateResult, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in (
             ("gate.json", to_json(result)),
-            ("gate.md", to_markdown(result)),
+            ("gate.md", to_markdown(result, COMMENT)),
             ("gate.xml", to_junit(result)),
         ):
             write_atomic(folder / name, text, durable=False)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from evals.compare import Comparison, Pairs, counts_of, pairs_of
-from evals.difference import points
-from evals.gate.policy import Policy
+from evals.compare import Comparison, Pairs, counts_of, pairs_of, rewards_of
+from evals.difference import Totals, points
+from evals.gate.policy import Metric, Policy
 from evals.gate.rule import read
 from evals.run import TaskRun
 from evals.stats.intervals import clustered_wilson
 from evals.stats.multiplicity import holm
+
+
+def totals_of(pairs: Pairs, policy: Policy) -> list[tuple[Totals, Totals]]:
+    """What the rule reads of each pair."""
+    return rewards_of(pairs) if policy.metric is Metric.REWARD else [*counts_of(pairs)]
 
 
 def floors_missed(pairs: Pairs, policy: Policy) -> list[str]:
@@ -28,7 +33,7 @@ def floors_missed(pairs: Pairs, policy: Policy) -> list[str]:
 def pinned_worse(pairs: Pairs, policy: Policy) -> list[str]:
     """The pinned categories that regressed, all of them tested together (Holm)."""
     groups = [(category, pairs_of(pairs, category)) for category in policy.pinned]
-    readings = [(category, read(counts_of(of), policy)) for category, of in groups if of]
+    readings = [(category, read(totals_of(of, policy), policy)) for category, of in groups if of]
     adjusted = holm([reading.p for _, reading in readings])
     return [
         f"pinned category {category} fell by {points(-reading.difference)} (Holm p = {p:.2g})"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from evals.categories import Category
-from evals.compare import Comparison, Pairs, compare, counts_of, pairs_of
+from evals.compare import Comparison, Pairs, compare, pairs_of
 from evals.difference import points
-from evals.gate.demands import floors_missed, must_pass_broken, pinned_worse, too_dear
+from evals.gate.demands import floors_missed, must_pass_broken, pinned_worse, too_dear, totals_of
 from evals.gate.outlook import Outlook, outlook
 from evals.gate.policy import OnInconclusive, Policy
 from evals.gate.quarantine import Entry, Quarantined, apply
@@ -73,7 +73,7 @@ def judge(
     invalid = _invalid(base, new, pairing, policy, comparison)
     notes = [*taken_out.notes, *_notes(comparison, policy), *base.findings, *new.findings]
     graded = pairing.graded
-    reading = read(counts_of(graded), policy) if graded else None
+    reading = read(totals_of(graded, policy), policy) if graded else None
     if invalid or reading is None:
         verdict, reasons, worst, best = Verdict.INVALID, invalid, None, None
     else:
@@ -87,7 +87,7 @@ def judge(
         reading=reading,
         worst=worst,
         best=best,
-        outlook=outlook(counts_of(graded), policy) if graded else None,
+        outlook=outlook(totals_of(graded, policy), policy) if graded else None,
         quarantined=taken_out.reasons,
     )
 
@@ -148,13 +148,14 @@ def _bounds(worst: Verdict, best: Verdict) -> str:
 
 def _resolved(task: TaskRun, passes: bool) -> TaskRun:
     """The task if all that is missing had passed, or failed."""
-    return replace(task, counted=task.total, passed=task.passed + (task.missing if passes else 0))
+    more = task.missing if passes else 0
+    return replace(task, counted=task.total, passed=task.passed + more, rewards=task.rewards + more)
 
 
 def _evaluate(pairs: Pairs, policy: Policy, comparison: Comparison) -> tuple[Verdict, list[str]]:
     """The rule, the floors, the pinned categories, the tasks that must pass and the cost."""
     pairs = [both for both in pairs if both[0].counted and both[1].counted]
-    reading = read(counts_of(pairs), policy)
+    reading = read(totals_of(pairs, policy), policy)
     failed = [
         *([_regression(reading, policy, len(pairs))] if reading.verdict is Verdict.FAIL else []),
         *floors_missed(pairs, policy),
@@ -169,14 +170,16 @@ def _evaluate(pairs: Pairs, policy: Policy, comparison: Comparison) -> tuple[Ver
 
 def _regression(reading: Reading, policy: Policy, tasks: int) -> str:
     return (
-        f"the success rate fell by {points(-reading.difference)} on {tasks} tasks; chance alone does that with "
-        f"p = {reading.p:.2g}, at most {policy.alpha:g} was asked"
+        f"the {policy.metric.words} fell by {points(-reading.difference)} on {tasks} tasks; chance alone does that "
+        f"with p = {reading.p:.2g}, at most {policy.alpha:g} was asked"
     )
 
 
 def _no_regression(reading: Reading, policy: Policy) -> str:
-    seen = f"the success rate changed by {points(reading.difference, sign=True)}"
+    seen = f"the {policy.metric.words} changed by {points(reading.difference, sign=True)}"
     bound = f"(one-sided {1 - policy.alpha:.0%} bound {points(reading.lower, sign=True)})"
+    if reading.verdict is Verdict.PASS and reading.lower <= -policy.margin:
+        return f"{seen}; it did not fall, which was asked, but a drop of {points(policy.margin)} is possible {bound}"
     if reading.verdict is Verdict.PASS:
         return f"{seen}; a drop of {points(policy.margin)} is ruled out {bound}"
     undecided = f"neither is a regression proven (p = {reading.p:.2g}) nor a drop of {points(policy.margin)} ruled out"

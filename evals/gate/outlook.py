@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, pvariance
 
-from evals.difference import Counts
-from evals.gate.policy import Policy
+from evals.difference import Totals
+from evals.gate.policy import Metric, Policy
 from evals.stats.power import attempts_needed, paired_mde, quantile, within_variance
 
 POWER = 0.8
@@ -32,14 +32,16 @@ class Outlook:
     needed: int | None
 
 
-def outlook(pairs: Sequence[tuple[Counts, Counts]], policy: Policy) -> Outlook | None:
+def outlook(pairs: Sequence[tuple[Totals, Totals]], policy: Policy) -> Outlook | None:
     """None where attempts did not vary, so that there is nothing to estimate from."""
     tasks = len(pairs)
     attempts = min(n for pair in pairs for _, n in pair)
-    within = within_variance([counts for pair in pairs for counts in pair])
-    if within is None:  # single attempts: how far the tasks' changes spread is taken for noise
-        changes = [new - base for (base, _), (new, _) in pairs]
-        within = pvariance(changes) / 2
+    within = None
+    if policy.metric is Metric.SUCCESS:
+        within = within_variance([(int(passed), n) for pair in pairs for passed, n in pair])
+    if within is None:  # rewards, or single attempts: how far the tasks' changes spread is taken for noise
+        changes = [new / n1 - base / n0 for (base, n0), (new, n1) in pairs]
+        within = pvariance(changes) / 2 * attempts
     if within == 0:
         return None
 

@@ -19,6 +19,18 @@ class OnInconclusive(StrEnum):
     FAIL = "fail"
 
 
+class Metric(StrEnum):
+    """What must not get worse: the share of attempts that pass, or the mean reward, a failed attempt's being 0."""
+
+    SUCCESS = "success"
+    REWARD = "reward"
+
+    @property
+    def words(self) -> str:
+        """As a person says it."""
+        return "success rate" if self is Metric.SUCCESS else "mean reward"
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A category's success rate must not be below `rate`, provably; not asked of fewer than `min_tasks` tasks."""
@@ -41,9 +53,10 @@ class Policy:
     """The rule's parameters.
 
     Attributes:
+        metric: what the rule and the pinned categories are about. Floors and must-pass tasks are about success.
         alpha: how often an unchanged run may be called a regression.
         min_effect: a drop below this is never one, however certain.
-        margin: a drop below this is what a pass rules out.
+        margin: a drop below this is what a pass rules out. pass_if_not_worse: also pass where nothing fell at all.
         floor: the overall success rate that must not be provably missed. floors: the same for categories.
         pinned: categories that are tested for a regression of their own, together at level alpha (Holm).
         must_pass: globs of tasks that fail the gate if they passed every attempt before and fail every one now.
@@ -54,9 +67,11 @@ class Policy:
             of attempts per task.
     """
 
+    metric: Metric = Metric.SUCCESS
     alpha: float = 0.05
     min_effect: float = 0.02
     margin: float = 0.05
+    pass_if_not_worse: bool = False
     floor: float | None = None
     floors: tuple[Floor, ...] = ()
     pinned: tuple[str, ...] = ()

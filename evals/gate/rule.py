@@ -1,7 +1,8 @@
 """The rule on one set of paired counts, without any file: what the gate decides, and what the simulation simulates.
 
 FAIL          a drop of at least the minimum effect that chance explains with probability <= alpha (exact sign-flip)
-PASS          the lower bound of the difference excludes a drop of the margin: no worse, not merely not proven worse
+PASS          the lower bound of the difference excludes a drop of the margin: no worse, not merely not proven worse;
+              where it is asked for, also if nothing fell
 INCONCLUSIVE  neither
 """
 
@@ -11,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evals.difference import Counts, t_interval_of
+from evals.difference import Totals, flips_of, t_interval_of
 from evals.gate.policy import Policy
-from evals.stats.paired import sign_flip, whole_differences
 
 
 class Verdict(StrEnum):
@@ -35,14 +35,14 @@ class Reading:
     lower: float
 
 
-def read(pairs: Sequence[tuple[Counts, Counts]], policy: Policy) -> Reading:
-    """Apply the rule to (successes, attempts) per task, as (base, new)."""
+def read(pairs: Sequence[tuple[Totals, Totals]], policy: Policy) -> Reading:
+    """Apply the rule to (successes or summed rewards, attempts) per task, as (base, new)."""
     value = sum(c1 / n1 - c0 / n0 for (c0, n0), (c1, n1) in pairs) / len(pairs)
-    p = sign_flip(whole_differences(pairs)).worse
+    p = flips_of(pairs).worse
     lower, _ = t_interval_of(pairs, 1 - 2 * policy.alpha)
     if p <= policy.alpha and -value >= policy.min_effect - 1e-12:
         verdict = Verdict.FAIL
-    elif lower > -policy.margin:
+    elif lower > -policy.margin or (policy.pass_if_not_worse and value >= 0):
         verdict = Verdict.PASS
     else:
         verdict = Verdict.INCONCLUSIVE

@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import comb
 from statistics import NormalDist, fmean, stdev
 
@@ -47,14 +48,16 @@ def mcnemar(worse: int, better: int) -> McNemar:
 
 @dataclass(frozen=True, slots=True)
 class SignFlip:
-    """The exact permutation test: `worse` is P(S <= observed), `better` P(S >= observed), over `changed` tasks.
+    """The permutation test: `worse` is P(S <= observed), `better` P(S >= observed), over `changed` tasks.
 
-    Its smallest possible p is 2^-changed, so fewer than five changed tasks prove nothing at .05.
+    Its smallest possible p is 2^-changed, so fewer than five changed tasks prove nothing at .05. `exact` is False where
+    signs were drawn instead of counted.
     """
 
     worse: float
     better: float
     changed: int
+    exact: bool = True
 
     @property
     def two_sided(self) -> float:
@@ -79,6 +82,51 @@ def sign_flip(differences: Sequence[int]) -> SignFlip:
     up_to, below = _coefficients(ways, width, positive), _coefficients(ways, width, positive - 1)
     every = 2 ** len(sizes)
     return SignFlip(worse=up_to / every, better=(every - below) / every, changed=len(sizes))
+
+
+_MAX_BITS = 1 << 25
+"""Of the number that holds all sums; a larger one would take seconds."""
+
+
+def sign_flip_graded(differences: Sequence[float], *, draws: int = 20_000, seed: int = 0) -> SignFlip:
+    """The same test for differences that are not whole, one per task, such as those of mean rewards.
+
+    Where they are fractions of small denominators they are counted in their common unit, exactly. Otherwise signs are
+    drawn, the same ones for the same seed, and the observed ones count as one more draw.
+    """
+    whole = _in_one_unit(differences)
+    return sign_flip(whole) if whole is not None else _sampled(differences, draws, seed)
+
+
+def _in_one_unit(differences: Sequence[float]) -> list[int] | None:
+    """Whole multiples of one unit; None where there is none, or where there would be too many to count."""
+    fractions = [Fraction(d).limit_denominator(1000) for d in differences]
+    if any(abs(float(f) - d) > 1e-9 for f, d in zip(fractions, differences, strict=True)):
+        return None
+    unit = math.lcm(*(f.denominator for f in fractions))
+    whole = [int(f * unit) for f in fractions]
+    sizes = [abs(d) for d in whole if d]
+    common = math.gcd(*sizes) if sizes else 1
+    return whole if sum(sizes) // common * (len(sizes) + 2) <= _MAX_BITS else None
+
+
+def _sampled(differences: Sequence[float], draws: int, seed: int) -> SignFlip:
+    sizes = [abs(d) for d in differences if d]
+    tables = [_signed_sums(sizes[start : start + 8]) for start in range(0, len(sizes), 8)]
+    seen = math.fsum(differences)
+    slack = 1e-9 * math.fsum(sizes)
+    draw = random.Random(seed)  # noqa: S311
+    worse = better = 1
+    for _ in range(draws):
+        total = sum(table[byte] for table, byte in zip(tables, draw.randbytes(len(tables)), strict=True))
+        worse += total <= seen + slack
+        better += total >= seen - slack
+    return SignFlip(worse / (draws + 1), better / (draws + 1), len(sizes), exact=False)
+
+
+def _signed_sums(sizes: Sequence[float]) -> list[float]:
+    """The sum of up to eight sizes for each of the 256 choices of signs; spare bits change nothing."""
+    return [sum(size if byte >> bit & 1 else -size for bit, size in enumerate(sizes)) for byte in range(256)]
 
 
 def _coefficients(ways: int, width: int, degree: int) -> int:

@@ -1,4 +1,4 @@
-"""Tests that may stop at any moment: e-values on tasks that changed, and Wald's test against a fixed floor.
+"""Tests that may stop at any moment: e-values on tasks that changed, a rate against a threshold, and Wald's test.
 
 A pair that changed is a worsening or an improvement; if nothing has changed, each is as likely. An e-value is the
 wealth of a gambler who bets against that: it stays below 1/α with probability 1-α however long one looks (Ville), so
@@ -47,6 +47,46 @@ class EarlyStop:
     def proven(self) -> bool:
         """Whether one may stop: a regression, at most `alpha` likely to be a false alarm."""
         return self.wealth >= 1 / self.alpha
+
+
+_STAKES = tuple(number / 20 for number in range(1, 20))
+
+
+class ThresholdBets:
+    """Is the mean of values in [0, 1], one per task, at or above a threshold, or below it?
+
+    Two gamblers: one is paid by values above the threshold m, Π(1 + s/m·(x - m)), the other by those below,
+    Π(1 + s/(1-m)·(m - x)), each with his money spread evenly over nineteen stakes s from .05 to .95. If the mean is
+    below m, the first one's wealth exceeds 1/α at any time with probability at most α (Ville; Waudby-Smith and Ramdas
+    2024); if it is not, the second one's. Nothing is assumed of the values but that tasks come in random order, so that
+    a value may well be the mean of a task's attempts. What is unknown is bet on as the worst for either gambler.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        if not 0 < threshold < 1:
+            raise ValueError(f"a threshold lies between 0 and 1, not at {threshold}")
+        self._threshold = threshold
+        self._above = [1.0] * len(_STAKES)
+        self._below = [1.0] * len(_STAKES)
+
+    def add(self, low: float, high: float) -> None:
+        """Take the next task, whose value lies between `low` and `high`; most often they are the same."""
+        if not 0 <= low <= high <= 1:
+            raise ValueError(f"no value in [0, 1]: {low} to {high}")
+        m = self._threshold
+        for number, stake in enumerate(_STAKES):
+            self._above[number] *= 1 + stake / m * (low - m)
+            self._below[number] *= 1 + stake / (1 - m) * (m - high)
+
+    @property
+    def above(self) -> float:
+        """The evidence that the mean is at or above the threshold."""
+        return sum(self._above) / len(_STAKES)
+
+    @property
+    def below(self) -> float:
+        """The evidence that it is below."""
+        return sum(self._below) / len(_STAKES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from backends.protocol import SandboxBackendProtocol
+from harness.agents.session import Session
 from harness.atif.writer import TrajectoryWriter
 from harness.failures import AgentStop
 from harness.store.rollout import RolloutWriter
@@ -26,6 +27,7 @@ class AgentRun:
         logs_dir: a host folder for the agent's own logs.
         timeout_sec: seconds until the trial cancels the run.
         seed: differs between the attempts of a task, and is the same when an attempt is repeated.
+        session: what the task asks for apart from the instruction, and what lasts from one step of it to the next.
     """
 
     task_name: str
@@ -36,6 +38,13 @@ class AgentRun:
     logs_dir: Path
     timeout_sec: float
     seed: int
+    session: Session = field(default_factory=Session)
+
+    @property
+    def prompt(self) -> str:
+        """The instruction after the task's standing instructions: for an agent whose system prompt cannot hold them."""
+        standing = self.session.interaction.system_prompt
+        return f"{standing.strip()}\n\n{self.step.instruction}" if standing else self.step.instruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

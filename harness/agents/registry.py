@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -23,6 +23,7 @@ from harness.agents.config_file import AgentTable, find_config, read_agent_table
 from harness.agents.protocol import Agent
 from harness.agents.spec import AgentSpec
 from harness.errors import UsageError
+from harness.llm.protocol import ChatModel
 
 ENTRY_POINT_GROUP = "harness.agents"
 
@@ -69,6 +70,14 @@ def create_agent(
     Raises UsageError with one line for an unknown name, a wrong setting, or something missing here.
     """
     return resolve_agent(name, model=model, config=config, options=options).make()
+
+
+def create_model(name: str, *, config: Path | None = None) -> ChatModel:
+    """The model behind the agent called `name`. Raises UsageError, also for an agent that has none."""
+    model = getattr(create_agent(name, config=config), "model", None)
+    if model is None:
+        raise UsageError(f"agent {name!r} has no model to speak for a user; name an agent of type tool_calling")
+    return cast("ChatModel", model)
 
 
 def agent_config(

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 _SEPARATOR = b",\n"
 _SMALL_BYTES = 32 << 10
@@ -30,6 +32,43 @@ class _Copy:
     path: Path
     items: int = 0
     end: int = 0
+
+
+class Document(Protocol):
+    """`head`, items that are separated by commas, `tail`: where the steps of one trajectory go."""
+
+    def update(self, head: bytes, last: bytes, tail: bytes) -> None:
+        """Make `last` the last item."""
+
+    def settle(self) -> None:
+        """The last item will not change any more; the next update adds one."""
+
+    def finish(self) -> None:
+        """Nothing will be added any more."""
+
+
+class EmbeddedDocument:
+    """A document that lives inside another one, which is told of every update. Empty before the first."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.content = b""
+        self._changed = changed
+        self._settled: list[bytes] = []
+        self._last = b""
+
+    def update(self, head: bytes, last: bytes, tail: bytes) -> None:
+        """Make `last` the last item. Raises what the other document raises."""
+        self._last = last
+        self.content = head + _SEPARATOR.join([*self._settled, last]) + tail
+        self._changed()
+
+    def settle(self) -> None:
+        """The last item will not change any more; the next update adds one."""
+        self._settled.append(self._last)
+
+    def finish(self) -> None:
+        """Nothing will be added any more."""
+        self._settled.clear()
 
 
 class GrowingDocument:

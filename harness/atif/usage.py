@@ -49,6 +49,18 @@ class Usage:
             incomplete=self.incomplete or metrics.prompt_tokens is None or metrics.completion_tokens is None,
         )
 
+    def and_of(self, other: Usage) -> Usage:
+        """These totals and those of another trajectory."""
+        return Usage(
+            prompt_tokens=_add(self.prompt_tokens, other.prompt_tokens),
+            cached_tokens=_add(self.cached_tokens, other.cached_tokens),
+            completion_tokens=_add(self.completion_tokens, other.completion_tokens),
+            cost_usd=_add(self.cost_usd, other.cost_usd),
+            calls=self.calls + other.calls,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
+            incomplete=self.incomplete or other.incomplete,
+        )
+
 
 def _add(total: N | None, part: N | None) -> N | None:
     if part is None:

@@ -21,7 +21,7 @@ from harness.cli.text import duration, percent, plain
 from harness.job.runner import RunningJob
 from harness.job.summary import JobSummary
 from harness.records import TrialResult
-from harness.trial.events import Event, Phase, PhaseStarted, TrialFinished, TrialRetried, TrialStarted
+from harness.trial.events import Event, Phase, PhaseStarted, StoppedEarly, TrialFinished, TrialRetried, TrialStarted
 
 _SHOWN_TRIALS = 8
 _HEARTBEAT_SEC = 30.0
@@ -71,6 +71,8 @@ class JsonDisplay:
     def event(self, event: Event) -> None:
         if isinstance(event, TrialFinished):
             self._write({"event": "trial", **_essence(event.result)})
+        elif isinstance(event, StoppedEarly):
+            self._write({"event": "stopped_early", "why": event.why})
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -118,6 +120,8 @@ class PlainDisplay:
         elif isinstance(event, TrialRetried):
             self._done -= 1  # the attempt is still owed
             self.say(f"  {plain(event.result.trial_name)} is repeated in {event.delay_sec:.0f} s")
+        elif isinstance(event, StoppedEarly):
+            self.say(f"decided, nothing more is started: {event.why}")
         elif self._job is not None and time.monotonic() - self._last > _HEARTBEAT_SEC:
             self.say(f"... {self._done}/{self._job.n_owed} done")
 
@@ -178,6 +182,8 @@ class LiveDisplay:
             self._done += 1
         elif isinstance(event, TrialRetried):
             self._retries += 1
+        elif isinstance(event, StoppedEarly):
+            self.say(f"decided, nothing more is started: {event.why}")
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False)

@@ -22,6 +22,7 @@ def report(outcome: JobOutcome, console: Console, *, json_to: TextIO | None) -> 
     """Print what the job came to: as one JSON line to `json_to`, else as a table."""
     if json_to is not None:
         document = {"event": "end", "job": str(outcome.paths.root), **summary_document(outcome.summary)}
+        document["stopped_early"] = outcome.decision.model_dump() if outcome.decision else None
         json_to.write(json.dumps(document, allow_nan=False) + "\n")
         json_to.flush()
         return
@@ -33,10 +34,15 @@ def report(outcome: JobOutcome, console: Console, *, json_to: TextIO | None) -> 
         console.print(f"  {count} x {tag} ({category})", markup=False, highlight=False)
     for finding in outcome.findings[:20]:
         console.print(f"note: {plain(finding)}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.decision:
+        console.print(f"ended by its stop rule: {outcome.decision}", markup=False, highlight=False, soft_wrap=True)
     folder = shlex.quote(str(outcome.paths.root))
     console.print(f"record: {plain(str(outcome.paths.root))}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"next:   harness show {plain(folder)}", markup=False, highlight=False, soft_wrap=True)
-    if counts["pending"] or counts[Outcome.INFRA_ERROR.value] or counts[Outcome.CANCELLED.value]:
+    if outcome.decision and counts["pending"]:
+        line = f"        harness resume {plain(folder)} --no-sequential   (runs the rest)"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    elif counts["pending"] or counts[Outcome.INFRA_ERROR.value] or counts[Outcome.CANCELLED.value]:
         console.print(f"        harness resume {plain(folder)}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -63,7 +69,8 @@ def _accounts(outcome: JobOutcome) -> str:
 
 def exit_code(outcome: JobOutcome, *, max_infra: float, fail_under: float | None) -> int:
     """0 the job ran, 1 below `fail_under`, 3 too much infrastructure trouble to trust it, 130 interrupted."""
-    if outcome.stopped and not outcome.disk_full:
+    ended_by_rule = outcome.decision is not None and outcome.stopped < Stopping.NOW
+    if outcome.stopped and not (outcome.disk_full or ended_by_rule):
         return INTERRUPTED
     rate = outcome.summary.rate()
     if outcome.disk_full or outcome.summary.infra_rate > max_infra or rate.n == 0:

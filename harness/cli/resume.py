@@ -21,6 +21,9 @@ def resume(
     keep_errors: Annotated[
         bool, typer.Option("--keep-errors", help="Leave attempts that infrastructure failed as they are.")
     ] = False,
+    no_sequential: Annotated[
+        bool, typer.Option("--no-sequential", help="Run all of a job that its stop rule has ended, or would end.")
+    ] = False,
     max_infra: Annotated[
         float, typer.Option("--max-infra", min=0, max=1, help="Exit 3 above this share of infrastructure errors.")
     ] = 0.05,
@@ -33,7 +36,8 @@ def resume(
     """Finish a job: run exactly what is still owed.
 
     Owed is every attempt that was not run, was interrupted or cancelled, or was failed by infrastructure. Refuses if
-    the agent, its model, the backend or a task has changed. Sandboxes that a killed run left behind are removed.
+    the agent, its model, the backend or a task has changed. Sandboxes that a killed run left behind are removed. A job
+    of --sequential that is decided owes nothing.
     """
     from harness.cli.drive import drive
     from harness.job.runner import resume_job
@@ -46,6 +50,7 @@ def resume(
             n_concurrent=concurrent,
             max_sandboxes=max_sandboxes,
             keep_errors=keep_errors,
+            sequential=not no_sequential,
             subscribers=[emit],
             on_start=on_start,
         ),

@@ -32,6 +32,12 @@ def run(
         list[str] | None,
         typer.Option("--exclude", metavar="GLOB", help="No task whose name fits this glob.", rich_help_panel=_WHAT),
     ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--category", metavar="NAME", help="Only tasks of this category (repeatable).", rich_help_panel=_WHAT
+        ),
+    ] = None,
     n_tasks: Annotated[
         int | None, typer.Option("--n-tasks", min=1, help="At most so many.", rich_help_panel=_WHAT)
     ] = None,
@@ -54,6 +60,12 @@ def run(
         list[str] | None,
         typer.Option(
             "--option", "-o", help="key=value for the agent; the value is TOML or text.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", help="An agent whose model speaks for the tasks' simulated users.", rich_help_panel=_WHAT
         ),
     ] = None,
     config: Annotated[
@@ -100,6 +112,18 @@ def run(
     pass_mark: Annotated[
         float, typer.Option("--pass-mark", help="The reward from which an attempt passes.", rich_help_panel=_LIMITS)
     ] = 1.0,
+    sequential: Annotated[
+        float | None,
+        typer.Option(
+            "--sequential",
+            metavar="RATE",
+            help="End as soon as it is decided whether the success rate is below RATE. Tasks run in random order.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="How often that may be decided wrongly.", rich_help_panel=_LIMITS)
+    ] = 0.05,
     max_infra: Annotated[
         float,
         typer.Option(
@@ -144,12 +168,14 @@ def run(
         dataset=suite or _from_anywhere(dataset or ""),
         include=tuple(include or ()),
         exclude=tuple(exclude or ()),
+        categories=tuple(category or ()),
         n_tasks=n_tasks,
         shuffle=shuffle,
         seed=seed,
         agent=agent,
         model=model,
         options=_options(option or []),
+        user=user,
         config_file=str(found.resolve()) if found else None,
         backend=backend,
         n_attempts=attempts,
@@ -159,6 +185,8 @@ def run(
         agent_timeout=agent_timeout,
         timeout_multiplier=timeout_multiplier,
         pass_mark=pass_mark,
+        sequential=sequential,
+        alpha=alpha,
         allow_unsafe_local=allow_unsafe,
     )
     paths = JobPaths(jobs_dir / _job_name(name))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.trajectory import Selection, show_trajectory
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from harness.atif.model import Step
     from harness.job.summary import Finished, JobSummary
-    from harness.records import TrialResult
+    from harness.records import TrialResult, UserRecord
 
 
 def show(
@@ -36,14 +36,15 @@ def show(
             re.compile(grep)
         except re.error as error:
             raise UsageError(f"--grep {grep!r} is not a regular expression: {error}") from None
+    selection = Selection(step=step, tail=tail, grep=grep, full=full)
     if path.name == "result.json":
         path = path.parent
     if path.is_file():
-        _show_trajectory(path, console, step, tail, grep, full)
+        show_trajectory(path, console, selection)
     elif (path / "task.toml").exists():
         raise UsageError(f"{path} is a task: harness tasks show {path}")
     elif _is_trial(path):
-        _show_trial(path, console, step, tail, grep, full, as_json)
+        _show_trial(path, console, selection, as_json)
     elif path.is_dir():
         _show_job(path, console, as_json)
     else:
@@ -105,9 +106,7 @@ def _trials_table(summary: JobSummary) -> object:
     return table
 
 
-def _show_trial(
-    path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool, as_json: bool
-) -> None:
+def _show_trial(path: Path, console: Console, selection: Selection, as_json: bool) -> None:
     from rich.markup import escape
 
     from harness.cli.text import plain
@@ -127,7 +126,7 @@ def _show_trial(
     for trajectory in [path / "agent" / "trajectory.json", *sorted(path.glob("steps/*/agent/trajectory.json"))]:
         if trajectory.is_file():
             console.rule(escape(plain(str(trajectory.relative_to(path)))), characters="-")
-            _show_trajectory(trajectory, console, step, tail, grep, full)
+            show_trajectory(trajectory, console, selection)
     if result_tail := _verifier_tail(path):
         console.rule("verifier", characters="-")
         console.print(result_tail, markup=False)
@@ -160,6 +159,13 @@ def _print_facts(result: TrialResult, console: Console) -> None:
     if result.failure:
         facts["failure"] = f"{result.failure.tag} ({result.failure.category.value}, {result.failure.layer.value})"
         facts["because"] = result.failure.message
+    if result.user:
+        facts["user"] = _user(result.user)
+    if result.agent_result and result.agent_result.n_calls:
+        usage = result.agent_result
+        facts["tokens"] = f"{usage.n_sampled_calls} of {usage.n_calls} calls with sampled tokens on record"
+        if not usage.n_sampled_calls:
+            facts["tokens"] = "text only"
     if result.sandbox:
         facts["sandbox"] = f"{result.sandbox.backend}, isolation: {result.sandbox.isolation}"
     timings = {
@@ -170,50 +176,19 @@ def _print_facts(result: TrialResult, console: Console) -> None:
     facts["time"] = ", ".join(f"{name} {duration(timing.seconds)}" for name, timing in timings.items() if timing)
     for name, value in facts.items():
         console.print(f"{name:>8}: {plain(value)}", markup=False, soft_wrap=True)
+    for exchange in result.user.exchanges if result.user else ():
+        where = f"[{exchange.step}] " if exchange.step else ""
+        console.print(f"{'asked':>8}: {where}{plain(exchange.question)}", markup=False, soft_wrap=True)
+        answer = plain(exchange.answer) + ("" if exchange.matched else "  (its default)")
+        console.print(f"{'told':>8}: {answer}", markup=False, soft_wrap=True)
 
 
-def _show_trajectory(
-    path: Path, console: Console, step: int | None, tail: int | None, grep: str | None, full: bool
-) -> None:
-    from harness.atif.reader import load_trajectory
-
-    steps = list(load_trajectory(path).steps)
-    if step is not None:
-        steps = [each for each in steps if each.step_id == step]
-        if not steps:
-            raise UsageError(f"{path} has no step {step}")
-    if grep is not None:
-        pattern = re.compile(grep)
-        steps = [each for each in steps if pattern.search(each.model_dump_json())]
-    if tail is not None:
-        steps = steps[-tail:]
-    for each in steps:
-        _print_step(each, console, 10**9 if full else 1500)
-
-
-def _print_step(step: Step, console: Console, limit: int) -> None:
-    from harness.cli.text import plain
-
-    def show_text(text: str, indent: str, style: str | None = None) -> None:
-        shown = text if len(text) <= limit else text[:limit] + f" ... ({len(text) - limit} more characters; --full)"
-        for line in shown.splitlines():
-            console.print(indent + plain(line), markup=False, style=style, soft_wrap=True)
-
-    console.print(f"[{step.step_id}] {step.source}", markup=False, style="bold")
-    if step.reasoning_content:
-        show_text(step.reasoning_content, "  ~ ", "dim")
-    show_text(_text(step.message), "  ")
-    for call in step.tool_calls or ():
-        show_text(f"{call.function_name} {json.dumps(call.arguments, ensure_ascii=False)}", "  > ", "cyan")
-    for result in step.observation.results if step.observation else ():
-        show_text(_text(result.content), "  < ")
-
-
-def _text(content: object) -> str:
-    """A message as text; parts that are not text are named."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list | tuple) else [content]
-    return "\n".join(str(getattr(part, "text", None) or f"[{getattr(part, 'type', 'part')}]") for part in parts)
+def _user(user: UserRecord) -> str:
+    """What became of the simulated user, in a line."""
+    told = f"asked {user.questions} times, answered {user.answered}"
+    if user.turns:
+        told += f"; went on {user.turns} times"
+    if user.usage:
+        tokens = (user.usage.n_input_tokens or 0) + (user.usage.n_output_tokens or 0)
+        told += f"; spoken for by a model in {user.usage.n_calls} calls, {tokens} tokens"
+    return told

@@ -23,6 +23,7 @@ def list_tasks(
     *,
     include: Annotated[Globs | None, typer.Option(help="Keep names that match this glob (repeatable).")] = None,
     exclude: Annotated[Globs | None, typer.Option(help="Leave out names that match this glob (repeatable).")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Keep tasks of this category (repeatable).")] = None,
     n_tasks: Annotated[int | None, typer.Option(help="At most so many, after the filters.")] = None,
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Draw them at random, by --seed.")] = False,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
@@ -32,7 +33,12 @@ def list_tasks(
     from harness.task.dataset import load_dataset
 
     tasks = load_dataset(
-        dataset, include=include or (), exclude=exclude or (), n=n_tasks, seed=seed if shuffle else None
+        dataset,
+        include=include or (),
+        exclude=exclude or (),
+        categories=category or (),
+        n=n_tasks,
+        seed=seed if shuffle else None,
     )
     if as_json:
         typer.echo(json.dumps([_summary(task) for task in tasks], indent=2, ensure_ascii=False))

@@ -21,13 +21,17 @@ class JobConfig(BaseModel):
 
     Attributes:
         dataset: a folder of tasks, a task, a bundled suite's name, or a git URL.
-        include, exclude: globs on task names. n_tasks: how many, after the globs, drawn by `seed` if `shuffle`.
+        include, exclude: globs on task names. categories: those of which a task must have one, if any are named.
+        n_tasks: how many, after these filters, drawn by `seed` if `shuffle`.
         agent: a built-in name, an `[agents.NAME]` of harness.toml, or module:Class; `options` override its fields.
         n_attempts: attempts of each task. n_concurrent: trials at a time.
         max_sandboxes: live sandboxes at a time, on a backend of a cloud; None leaves the backend's own bound.
+        user: an `[agents.NAME]` whose model speaks for the simulated user of tasks; None leaves that to their scripts.
         max_retries: repetitions of an attempt that infrastructure failed.
         agent_timeout, timeout_multiplier: the operator's wishes about time-outs.
         pass_mark: the reward from which an attempt counts as a success.
+        sequential: a success rate; the job ends as soon as it is decided on which side of it the agent is. alpha: how
+            often that may be wrong.
         allow_unsafe_local: run on the local backend even where it cannot isolate.
     """
 
@@ -36,12 +40,14 @@ class JobConfig(BaseModel):
     dataset: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     n_tasks: int | None = Field(default=None, ge=1)
     shuffle: bool = False
     seed: int = 0
     agent: str = "oracle"
     model: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
+    user: str | None = None
     config_file: str | None = None
     backend: str = "local"
     n_attempts: int = Field(default=1, ge=1, le=10_000)
@@ -52,6 +58,8 @@ class JobConfig(BaseModel):
     agent_timeout: float | None = Field(default=None, gt=0)
     timeout_multiplier: float = Field(default=1.0, gt=0)
     pass_mark: float = 1.0
+    sequential: float | None = Field(default=None, gt=0, lt=1)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
     allow_unsafe_local: bool = False
     policy_version: str | None = None
 
@@ -80,6 +88,7 @@ class JobLock(BaseModel):
     harness_version: str
     agent: dict[str, Any]
     model_name: str | None
+    user: dict[str, Any] | None = None
     backend: str
     seed: int
     pass_mark: float
@@ -91,7 +100,7 @@ class JobLock(BaseModel):
         """What differs in `other` so that its results could not be mixed with this job's, one line each."""
         found = [
             f"{name}: {getattr(self, name)!r} -> {getattr(other, name)!r}"
-            for name in ("agent", "model_name", "backend", "seed", "pass_mark")
+            for name in ("agent", "model_name", "user", "backend", "seed", "pass_mark")
             if getattr(self, name) != getattr(other, name)
         ]
         if _major(self.harness_version) != _major(other.harness_version):

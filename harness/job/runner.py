@@ -20,22 +20,26 @@ from backends.lifecycle import JOB, reap
 from backends.protocol import SandboxProvider
 from backends.registry import BUILT_IN, create_provider
 from harness.agents.protocol import Agent
-from harness.agents.registry import agent_config, create_agent
+from harness.agents.registry import agent_config, create_agent, create_model
+from harness.agents.speaker import ModelSpeaker
+from harness.agents.user import Speaker
 from harness.errors import UsageError
 from harness.failures import HOST_DISK_FULL
 from harness.job.config import JobConfig, JobLock, config_document, load_job, locked_tasks
+from harness.job.early import Decision, EarlyStop, StopRule, in_random_order, load_rule
 from harness.job.plan import Execution, owed, plan
-from harness.job.progress import job_result, write_job_result
+from harness.job.progress import job_result, recorded_decision, write_job_result
 from harness.job.scheduler import RetryRule, Scheduler, Stopping
 from harness.job.summary import Finished, JobSummary
 from harness.job.trial_log import TrialLog
+from harness.llm.protocol import ChatModel
 from harness.records import TrialResult, now
 from harness.store.files import remove_drafts, to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask, Task
-from harness.trial.events import Emit, Event, TrialFinished, TrialRetried
+from harness.trial.events import Emit, Event, StoppedEarly, TrialFinished, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
 
@@ -44,13 +48,17 @@ _SAVE_EVERY_SEC = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class JobOutcome:
-    """How a job ended: its numbers, what was cut short, and what was found on the way."""
+    """How a job ended: its numbers, what was cut short, and what was found on the way.
+
+    `decision` is that of the job's stop rule, which then ended it.
+    """
 
     paths: JobPaths
     summary: JobSummary
     sandboxes: str = ""
     seconds: float = 0.0
     stopped: Stopping = Stopping.NO
+    decision: Decision | None = None
     disk_full: bool = False
     reaped: int = 0
     findings: list[str] = field(default_factory=list)
@@ -77,6 +85,7 @@ class _Prepared:
     config: JobConfig
     tasks: Sequence[Task | BrokenTask]
     agent: Agent
+    user_model: ChatModel | None
     lock: JobLock
 
 
@@ -88,12 +97,16 @@ async def run_job(
     on_start: OnStart = lambda job: None,
     provider: SandboxProvider | None = None,
     host_env: Mapping[str, str] | None = None,
+    stop_rule: StopRule | None = None,
 ) -> JobOutcome:
     """Run a new job in a folder of its own. `on_start` is handed the running job.
+
+    `stop_rule` replaces the installed one, for a job that has `sequential`.
 
     Raises UsageError before anything is created: unknown names, an empty selection, a folder that exists, a backend
     that does not work here.
     """
+    stop_rule = _stop_rule(config, stop_rule)
     provider = provider or _provider(config)
     try:
         prepared = _prepare(config, str(uuid.uuid4()))
@@ -102,10 +115,11 @@ async def run_job(
         with _held(paths):
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
+            early = EarlyStop(stop_rule, specs, outcome.summary) if stop_rule else None
             outcome.sandboxes = sandboxes
             with suppress(SandboxError, OSError):
                 outcome.reaped = len(await reap(provider))
-            await _run(prepared, paths, specs, outcome, provider, subscribers, on_start, host_env)
+            await _run(prepared, paths, specs, outcome, provider, subscribers, on_start, host_env, early)
             return outcome
     finally:
         await provider.close()
@@ -118,12 +132,16 @@ async def resume_job(
     n_concurrent: int | None = None,
     max_sandboxes: int | None = None,
     keep_errors: bool = False,
+    sequential: bool = True,
     subscribers: Sequence[Emit] = (),
     on_start: OnStart = lambda job: None,
     provider: SandboxProvider | None = None,
     host_env: Mapping[str, str] | None = None,
+    stop_rule: StopRule | None = None,
 ) -> JobOutcome:
     """Run exactly what a job still owes, and reap the sandboxes that its killed runs left behind.
+
+    A job that its stop rule ended owes nothing, unless `sequential` is False: then all of it is run.
 
     Raises UsageError if the folder is no job, is being run right now, or if what it was run on has changed.
     """
@@ -139,6 +157,7 @@ async def resume_job(
             "max_sandboxes": max_sandboxes or config.max_sandboxes,
         }
     )
+    stop_rule = _stop_rule(config, stop_rule) if sequential else None
     provider = provider or _provider(config)
     try:
         with _held(paths):
@@ -154,16 +173,39 @@ async def resume_job(
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
             remaining = owed(specs, _scan(paths, specs, outcome), keep_errors=keep_errors)
+            early = EarlyStop(stop_rule, specs, outcome.summary) if stop_rule else None
+            outcome.decision = _decided(paths, early, specs, remaining)
+            if outcome.decision:
+                remaining = []
             if remaining:
                 outcome.sandboxes = await _require_ready(provider, config)
                 outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
             prepared = replace(prepared, lock=lock)
             if n_attempts:
                 _write_config(paths, config, paths)
-            await _run(prepared, paths, remaining, outcome, provider, subscribers, on_start, host_env)
+            await _run(prepared, paths, remaining, outcome, provider, subscribers, on_start, host_env, early)
             return outcome
     finally:
         await provider.close()
+
+
+def _stop_rule(config: JobConfig, given: StopRule | None) -> StopRule | None:
+    if config.sequential is None:
+        return None
+    return given or load_rule(config.sequential, config.alpha)
+
+
+def _decided(
+    paths: JobPaths, early: EarlyStop | None, specs: Sequence[TrialSpec], remaining: Sequence[TrialSpec]
+) -> Decision | None:
+    """What was decided when the job ran, or would have been had it not been killed."""
+    if early is None:
+        return None
+    owed_still = {(spec.task.name, spec.attempt) for spec in remaining}
+    for spec in specs:
+        if (spec.task.name, spec.attempt) not in owed_still:
+            early.settle(spec.task.name, spec.attempt)
+    return recorded_decision(paths) or early.decision
 
 
 def _prepare(config: JobConfig, job_id: str) -> _Prepared:
@@ -171,17 +213,22 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         config.dataset,
         include=config.include,
         exclude=config.exclude,
+        categories=config.categories,
         n=config.n_tasks,
         seed=config.seed if config.shuffle else None,
     )
+    if config.sequential is not None:
+        tasks = in_random_order(tasks, config.seed)
     config_path = Path(config.config_file) if config.config_file else None
     agent = create_agent(config.agent, model=config.model, config=config_path, options=config.options)
+    user_model = create_model(config.user, config=config_path) if config.user else None
     lock = JobLock(
         created_at=now(),
         job_id=job_id,
         harness_version=harness.__version__,
         agent=agent_config(config.agent, model=config.model, config=config_path, options=config.options),
         model_name=agent.model_name,
+        user=agent_config(config.user, config=config_path) if config.user else None,
         backend=config.backend,
         seed=config.seed,
         pass_mark=config.pass_mark,
@@ -189,7 +236,14 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         retry={"max_retries": config.max_retries},
         tasks=locked_tasks(tasks),
     )
-    return _Prepared(config=config, tasks=tasks, agent=agent, lock=lock)
+    return _Prepared(config=config, tasks=tasks, agent=agent, user_model=user_model, lock=lock)
+
+
+def _speaker(model: ChatModel | None, seed: int) -> Callable[[TrialSpec], Speaker] | None:
+    """What speaks for the simulated user of an execution."""
+    if model is None:
+        return None
+    return lambda spec: ModelSpeaker(model, task_name=spec.task.name, seed=spec.seed(seed))
 
 
 def _provider(config: JobConfig) -> SandboxProvider:
@@ -292,8 +346,9 @@ async def _run(
     subscribers: Sequence[Emit],
     on_start: OnStart,
     host_env: Mapping[str, str] | None,
+    early: EarlyStop | None,
 ) -> None:
-    """Run the given executions and keep the job's own record up to date."""
+    """Run the given executions, or as many as it takes to decide, and keep the job's own record up to date."""
     config, summary = prepared.config, outcome.summary
     log = TrialLog(paths)
 
@@ -317,6 +372,7 @@ async def _run(
         seed=config.seed,
         allow_unsafe=config.allow_unsafe_local,
         policy_version=config.policy_version,
+        speaker=_speaker(prepared.user_model, config.seed),
     )
 
     async def run_one(spec: TrialSpec) -> TrialResult:
@@ -327,12 +383,21 @@ async def _run(
             book.running -= 1
             book.save_sometimes()
 
+    def ends_it(result: TrialResult) -> bool:
+        if early is not None and outcome.decision is None:
+            outcome.decision = early.settle(result.task_name, result.attempt)
+            if outcome.decision is not None:
+                emit(StoppedEarly(str(outcome.decision)))
+                with suppress(OSError):
+                    book.save(durable=True)
+        return outcome.decision is not None or (result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag)
+
     scheduler = Scheduler(
         run_one,
         concurrency=_concurrency(config, provider, prepared.tasks),
         retry=RetryRule(max_retries=config.max_retries, base_sec=config.retry_base_sec),
         on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
-        stop_on=lambda result: result.failure is not None and result.failure.tag == HOST_DISK_FULL.tag,
+        stop_on=ends_it,
     )
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -349,6 +414,8 @@ async def _run(
         outcome.findings.append(f"the record could not be written: {error.strerror}; what is missing is still owed")
     finally:
         await prepared.agent.close()
+        if prepared.user_model is not None:
+            await prepared.user_model.close()
         log.close()
         context.scratch.remove()
         outcome.seconds = loop.time() - started
@@ -386,6 +453,7 @@ class _Book:
             finished_at=finished_at,
             evals_key=self.evals_key,
             running=self.running,
+            decision=self.outcome.decision,
         )
         write_job_result(self.paths, document, durable=durable)
 

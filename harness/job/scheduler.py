@@ -57,7 +57,7 @@ class Scheduler:
         on_retry: Callable[[TrialResult, float], None] = lambda result, delay: None,
         stop_on: Callable[[TrialResult], bool] = lambda result: False,
     ) -> None:
-        """`stop_on` names the results after which starting anything new is pointless (a full disk)."""
+        """`stop_on` is asked of every result that is not repeated: is starting anything new pointless after it?"""
         self._run_one = run_one
         self._concurrency = concurrency
         self._retry = retry
@@ -112,17 +112,18 @@ class Scheduler:
             if spec is None:
                 return
             result = await self._run_one(spec)
-            if self._stop_on(result):
-                self.stop(Stopping.DRAIN)
             repeated = spec.retry - first_retry[spec.task.name, spec.attempt]
             delay = None if self.stopping else self._retry.delay(result, repeated)
             if delay is None:
+                if self._stop_on(result):
+                    self.stop(Stopping.DRAIN)
                 self._open -= 1
                 if self._open == 0:
                     self._dismiss()
             else:
                 self._on_retry(result, delay)
-                self._wait(delay, place, replace(spec, retry=spec.retry + 1))
+                before = result.failure.tag if result.failure else None
+                self._wait(delay, place, replace(spec, retry=spec.retry + 1, before=before))
 
     def _wait(self, delay: float, place: float, spec: TrialSpec) -> None:
         def ready() -> None:

@@ -45,7 +45,8 @@ class CallContext:
     """Where in which run a call belongs.
 
     Attributes:
-        task_name: the task that is worked on.
+        task_name: the task that is worked on; step: the step of it, in a task that has several.
+        subagent: the description of the sub-agent that asks; None is the agent itself.
         turn: model calls before this one in the same run.
         seed: the run's seed; a model may ignore it.
         time_left: seconds that the run still has; retries never wait beyond them.
@@ -55,6 +56,8 @@ class CallContext:
     turn: int
     seed: int
     time_left: float
+    step: str | None = None
+    subagent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

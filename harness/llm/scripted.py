@@ -11,9 +11,16 @@ A script is a TOML or JSON file:
     [[tasks."acme/hello*"]]      # for tasks whose name fits the pattern; the first pattern that fits wins
     calls = [{ name = "write", arguments = { path = "/app/hello.txt", content = "hello" } }]
 
+    [[tasks."acme/ledger#close"]]  # for one step of a task that has several; it stands before a pattern for all steps
+    calls = [{ name = "bash", arguments = { command = "./close" } }]
+
+    [[subagents."count*"]]       # for sub-agents whose description fits the pattern
+    calls = [{ name = "finish", arguments = { summary = "42" } }]
+
 Every reply may have `text`, `reasoning`, `calls`, `finish_reason`, `prompt_tokens`, `cached_tokens` and
 `completion_tokens`. A call's `arguments` are a table, or a string that is sent as it is (also when it is no JSON); its
-`id` is optional. Reply number n answers the n-th model call of a run.
+`id` is optional. Reply number n answers the n-th model call of a run, whatever the user says in between; each step of a
+task and each sub-agent is a run of its own. A simulated user that the model speaks for is the sub-agent "user".
 """
 
 from __future__ import annotations
@@ -55,19 +62,30 @@ class ScriptedReply(_Value):
     completion_tokens: int | None = None
 
 
+Replies = tuple[ScriptedReply, ...]
+
+
 class Script(_Value):
     """All replies, by task."""
 
     on_end: Literal["finish", "repeat", "error"] = "finish"
-    replies: tuple[ScriptedReply, ...] = ()
-    tasks: dict[str, tuple[ScriptedReply, ...]] = Field(default_factory=dict)
+    replies: Replies = ()
+    tasks: dict[str, Replies] = Field(default_factory=dict)
+    subagents: dict[str, Replies] = Field(default_factory=dict)
 
-    def for_task(self, name: str) -> tuple[ScriptedReply, ...]:
-        """The replies for a task."""
-        for pattern, replies in self.tasks.items():
-            if fnmatchcase(name, pattern):
-                return replies
-        return self.replies
+    def for_run(self, context: CallContext) -> Replies:
+        """The replies for the run that a call belongs to; a sub-agent that no pattern fits has none."""
+        if context.subagent is not None:
+            return _first_fit(self.subagents, [context.subagent]) or ()
+        names = [context.task_name, *([f"{context.task_name}#{context.step}"] if context.step else [])]
+        found = _first_fit(self.tasks, names)
+        return self.replies if found is None else found
+
+
+def _first_fit(by_pattern: Mapping[str, Replies], names: Sequence[str]) -> Replies | None:
+    return next(
+        (replies for pattern, replies in by_pattern.items() if any(fnmatchcase(name, pattern) for name in names)), None
+    )
 
 
 def load_script(path: Path) -> Script:
@@ -103,13 +121,14 @@ class ScriptedModel:
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
         """The reply that the script has for this turn. Raises ModelRejected when it has none and says "error"."""
-        replies = self._script.for_task(context.task_name)
+        replies = self._script.for_run(context)
         if context.turn < len(replies):
             return _reply(replies[context.turn], context.turn)
         if self._script.on_end == "repeat" and replies:
             return _reply(replies[-1], context.turn)
         if self._script.on_end == "error":
-            raise ModelRejected(f"the script has no reply number {context.turn + 1} for task {context.task_name!r}")
+            who = f"task {context.task_name!r}" if context.subagent is None else f"sub-agent {context.subagent!r}"
+            raise ModelRejected(f"the script has no reply number {context.turn + 1} for {who}")
         return _reply(ScriptedReply(calls=(ScriptedCall(name="finish"),)), context.turn)
 
     async def close(self) -> None:

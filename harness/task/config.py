@@ -249,17 +249,18 @@ def parse_config(tables: dict[str, Any]) -> TaskConfig:
     try:
         config = TaskConfig.model_validate(tables)
     except ValidationError as error:
-        raise TaskInvalid(_first_error(error)) from None
+        raise TaskInvalid(first_error(error)) from None
     schema = config.schema_version if config.schema_version is not None else config.version
     if schema is not None and not SCHEMA.fullmatch(str(schema)):
         raise TaskUnsupported(f"task.toml has schema version {str(schema)[:40]!r}; versions 1.0 to 1.4 are understood")
     return config
 
 
-def _first_error(error: ValidationError) -> str:
+def first_error(error: ValidationError, table: str = "") -> str:
+    """One line about the first wrong key of the file, or of one of its tables."""
     problems = error.errors(include_url=False, include_context=False)
     first = problems[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the file"
+    where = ".".join(str(part) for part in (*filter(None, [table]), *first["loc"])) or "the file"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     value = first["input"]
     shown = "" if isinstance(value, dict | list) else f", not {str(value)[:60]!r}"

@@ -23,6 +23,7 @@ def load_dataset(
     *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    categories: Sequence[str] = (),
     n: int | None = None,
     seed: int | None = None,
 ) -> list[Task | BrokenTask]:
@@ -33,6 +34,7 @@ def load_dataset(
             folder, or `git+URL@revision#path`. A folder called like a suite is written `./hello`.
         include: globs on names, of which one must match; all match if there are none.
         exclude: globs on names, of which none may match.
+        categories: those of which a task must have one; all tasks are kept if there are none.
         n: how many to keep, after the filters; None keeps all.
         seed: shuffles before `n` cuts, the same way each time; None keeps the order of names.
 
@@ -46,6 +48,8 @@ def load_dataset(
     chosen = [task for task in tasks if _matches(task, include or ("*",)) and not _matches(task, exclude)]
     if not chosen:
         raise UsageError(_nothing_left(reference, tasks, include, exclude))
+    if categories:
+        chosen = _of_categories(chosen, categories, reference)
     if seed is not None:
         random.Random(seed).shuffle(chosen)  # noqa: S311 - a repeatable order, no secret
     return chosen[:n]
@@ -103,6 +107,19 @@ def _names(task: Task | BrokenTask) -> tuple[str, str, str]:
 
 def _matches(task: Task | BrokenTask, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(name, glob) for name in _names(task) for glob in globs)
+
+
+def _of_categories(
+    tasks: Sequence[Task | BrokenTask], categories: Sequence[str], reference: str
+) -> list[Task | BrokenTask]:
+    """The tasks that have one of the categories; a broken one has none. Raises UsageError for one that no task has."""
+    there = sorted({name for task in tasks if isinstance(task, Task) for name in task.categories})
+    for name in categories:
+        if name not in there:
+            known = ", ".join(map(show_path, there)) or "none"
+            hint = f"{_closest(name, there)} (categories: {known})"
+            raise UsageError(f"no task of {show_path(reference)} is of category {name!r}{hint}")
+    return [task for task in tasks if isinstance(task, Task) and not set(categories).isdisjoint(task.categories)]
 
 
 def _name_apart(tasks: list[Task | BrokenTask]) -> list[Task | BrokenTask]:

@@ -85,8 +85,6 @@ def environment_findings(table: EnvironmentTable, place: str) -> list[Finding]:
     found: list[tuple[str, str]] = []
     if table.gpu_types:
         found.append(("gpu_types", "the kind of GPU is not checked; any GPU that the backend has will do"))
-    if table.skills_dir:
-        found.append(("skills_dir", "skills stay where the image has them; no agent here is told of them"))
     for name, value in table.env.items():
         if "${" in value and not TEMPLATE.fullmatch(value):
             found.append((f"env.{name}", "a ${VAR} inside a longer value is passed on as it stands"))

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from harness.task.config import TaskConfig
+from harness.task.interaction_table import PLACE, HarnessTable
 from harness.task.model import Finding
 
 FILE = "task.toml"
@@ -20,8 +21,14 @@ def unknown_keys(tables: dict[str, Any], text: str) -> list[Finding]:
     """One finding for each key that is read by nothing, with the likely cure."""
     return [
         Finding(path=FILE, key=f"{table}.{key}" if table else key, message=_message(table, key, value, text))
-        for table, key, value in _walk("", tables, TaskConfig)
+        for table, key, value in (*_walk("", tables, TaskConfig), *_walk(PLACE, _ours(tables), HarnessTable))
     ]
+
+
+def _ours(tables: dict[str, Any]) -> dict[str, Any]:
+    """The one table below [metadata] that is not free."""
+    harness = tables.get("metadata", {}).get("harness", {})
+    return harness if isinstance(harness, dict) else {}
 
 
 def _walk(path: str, table: dict[str, Any], model: type[BaseModel]) -> Iterator[tuple[str, str, object]]:
@@ -52,6 +59,16 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
+def _model_at(table: str) -> type[BaseModel] | None:
+    """What reads the table of that dotted name."""
+    model: type[BaseModel] | None = TaskConfig
+    if table == PLACE or table.startswith(f"{PLACE}."):
+        model, table = HarnessTable, table.removeprefix(PLACE).removeprefix(".")
+    for part in table.split(".") if table else ():
+        model = _known(model).get(part) if model else None
+    return model
+
+
 @cache
 def _homes() -> dict[str, list[str]]:
     """Each key of the main tables, and the tables that have it."""
@@ -71,9 +88,7 @@ def _message(table: str, key: str, value: object, text: str) -> str:
 
 
 def _hint(table: str, key: str, value: object) -> str:
-    model: type[BaseModel] | None = TaskConfig
-    for part in table.split(".") if table else ():
-        model = _known(model).get(part) if model else None
+    model = _model_at(table)
     siblings = list(_known(model)) if model else []
     close = difflib.get_close_matches(key, siblings, n=1)
     if close:

@@ -12,6 +12,7 @@ from harness.errors import TaskError, TaskInvalid, TaskUnsupported
 from harness.task.config import TaskConfig, parse_config, parse_toml
 from harness.task.digest import digest_of
 from harness.task.environment import environment_findings
+from harness.task.interaction_table import interaction_findings, parse_interaction
 from harness.task.keys import FILE, unknown_keys
 from harness.task.model import BrokenTask, Finding, Task
 from harness.task.steps import build_steps
@@ -66,6 +67,7 @@ def _load(root: Path, name: str, source: str | None) -> Task:
         metadata=metadata,
         reward_range=_reward_range(config),
         reward_strategy=config.multi_step_reward_strategy or "mean",
+        interaction=parse_interaction(config),
         findings=(*unknown_keys(tables, text), *_file_findings(root, entries), *_setting_findings(config)),
     )
 
@@ -133,4 +135,4 @@ def _setting_findings(config: TaskConfig) -> list[Finding]:
     if config.multi_step_reward_strategy is not None and not config.steps:
         message = "means nothing in a task without [[steps]]"
         found.append(Finding(path=FILE, key="multi_step_reward_strategy", message=message))
-    return found
+    return [*found, *interaction_findings(config)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from backends.spec import NetworkMode, Resources
+from harness.task.interaction import Interaction
 
 Origin = Literal["default", "task", "cli"]
 
@@ -111,6 +112,7 @@ class Task:
         categories: from `[metadata] category` or `categories`; empty if it has none.
         reward_range: what a reward may be; [0, 1] unless the task declares a wider one.
         reward_strategy: how the rewards of several steps make one: "mean" or "final".
+        interaction: how the agent is talked to, apart from the instructions.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Task:
     metadata: Mapping[str, object] = field(default_factory=dict)
     reward_range: tuple[float, float] = (0.0, 1.0)
     reward_strategy: Literal["mean", "final"] = "mean"
+    interaction: Interaction = field(default_factory=Interaction)
     findings: tuple[Finding, ...] = ()
 
 

@@ -53,5 +53,12 @@ class TrialRetried:
     delay_sec: float
 
 
-Event = TrialStarted | PhaseStarted | TrialFinished | TrialRetried
+@dataclass(frozen=True, slots=True)
+class StoppedEarly:
+    """Enough is known: nothing more is started. `why` says what was decided."""
+
+    why: str
+
+
+Event = TrialStarted | PhaseStarted | TrialFinished | TrialRetried | StoppedEarly
 Emit = Callable[[Event], None]

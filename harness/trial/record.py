@@ -7,11 +7,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from harness.atif.usage import Usage
 from harness.failures import AgentStop, FailureCategory, Verdict
 from harness.records import (
     AgentInfo,
-    AgentUsage,
     Evidence,
     ExceptionInfo,
     Failure,
@@ -92,21 +90,6 @@ def trial_config(spec: TrialSpec, context: TrialContext) -> dict[str, Any]:
 
 
 _HARBOR_ENVIRONMENTS = {"docker", "daytona", "modal", "e2b"}
-
-
-def usage_record(usage: Usage, metadata: dict[str, Any] | None = None, *, sampled_calls: int = 0) -> AgentUsage:
-    """Tokens and cost of a run, as the record keeps them."""
-    return AgentUsage(
-        n_input_tokens=usage.prompt_tokens,
-        n_cache_tokens=usage.cached_tokens,
-        n_output_tokens=usage.completion_tokens,
-        cost_usd=usage.cost_usd,
-        n_calls=usage.calls,
-        n_sampled_calls=sampled_calls,
-        incomplete=usage.incomplete,
-        unpriced_calls=usage.unpriced_calls,
-        metadata=metadata or None,
-    )
 
 
 def describe_error(error: BaseException, redact: Callable[[str], str]) -> ExceptionInfo:

@@ -15,11 +15,15 @@ from backends.lifecycle import JOB, OWNER, TRIAL, finish, owner_label
 from backends.protocol import SandboxBackendProtocol
 from backends.spec import SandboxSpec
 from harness.agents.protocol import AgentResult, AgentRun
+from harness.agents.session import Session
+from harness.agents.user import User
 from harness.atif.writer import TrajectoryWriter
+from harness.behaviour.combine import in_sequence
+from harness.behaviour.meter import Meter
 from harness.errors import AgentExited, TaskChanged, TaskInvalid, TaskUnsupported
 from harness.failures import BY_STOP, CANCELLED, WATCHDOG, WRONG_ANSWER, AgentStop, Outcome, Verdict, verdict_of
 from harness.records import (
-    Behaviour,
+    AgentUsage,
     Evidence,
     SandboxRecord,
     StepRecord,
@@ -40,7 +44,7 @@ from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.limits import DeadlinePassed, bounded
-from harness.trial.record import blank_result, describe_error, describe_stop, failure_of, usage_record
+from harness.trial.record import blank_result, describe_error, describe_stop, failure_of
 from harness.trial.save import save_result
 from harness.trial.spec import TrialContext, TrialSpec
 from harness.trial.steps import combine_rewards, meets
@@ -126,6 +130,8 @@ class _Trial:
         self.paths = context.trial(spec)
         self.redact: Callable[[str], str] = str
         self.rewards: list[dict[str, float] | None] = []
+        self.acting = False  # from the agent's first moment until its processes are found ended
+        self.session = Session(interaction=task.interaction)
 
     async def run(self) -> None:
         """All phases, top to bottom."""
@@ -140,7 +146,8 @@ class _Trial:
         try:
             await self._in(sandbox)
         except _Ended as ended:
-            verdict = verdict_of(ended.error, in_agent=ended.in_agent)
+            before = self.spec.before if self.acting else None
+            verdict = verdict_of(ended.error, in_agent=ended.in_agent, before=before)
             self.result.exception_info = describe_error(ended.error, self.redact)
             _conclude(self.result, verdict, self.redact(str(ended.error)), _evidence(ended.error))
         finally:
@@ -148,6 +155,10 @@ class _Trial:
             await finish(sandbox.stop(), timeout=self.context.limits.stop)
 
     async def _in(self, sandbox: SandboxBackendProtocol) -> None:
+        script = self.task.interaction.user
+        if script is not None:
+            speaker = self.context.speaker(self.spec) if self.context.speaker else None
+            self.session.user = User(script, redact=self.redact, speaker=speaker)
         self.result.sandbox = SandboxRecord(
             backend=sandbox.backend, isolation=sandbox.capabilities.isolation, id=sandbox.id
         )
@@ -229,6 +240,7 @@ class _Trial:
         logs_dir = self.paths.agent(step.name)
         logs_dir.mkdir(parents=True, exist_ok=True)
         agent = self.context.agent
+        meter = Meter()
         trajectory = TrajectoryWriter(
             self.paths.trajectory(step.name),
             session_id=f"{self.context.job_id}/{self.spec.name}" + (f"/{step.name}" if step.name else ""),
@@ -236,6 +248,7 @@ class _Trial:
             agent_version=agent.version,
             model_name=agent.model_name,
             redact=self.redact,
+            watcher=meter,
         )
         rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
@@ -247,22 +260,26 @@ class _Trial:
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
+            session=self.session,
         )
         result = AgentResult()
         try:
             await self._before_step(sandbox, step)
+            self.acting = True
             result = await self._run_agent(run)
         finally:
             trajectory.close()
             rollout.close()
-            record.agent_result = usage_record(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
-            record.behaviour = Behaviour(steps=trajectory.steps, tool_calls=trajectory.tool_calls)
+            self.result.user = self.session.record()
+            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
+            record.behaviour = meter.result()
             record.stop = result.stop.value
             if record.agent_execution is not None:
                 record.agent_execution.finished_at = now()
             self._keep_agent_part(step, record)
         record.exception_info = describe_stop(result.stop, result.detail)
         await self._phase_call(sandbox.kill_processes(), "ending the agent's processes")
+        self.acting = False
         return result.stop, result.detail or "", record
 
     async def _before_step(self, sandbox: SandboxBackendProtocol, step: Step) -> None:
@@ -345,6 +362,7 @@ class _Trial:
             env=resolve_env(step.verifier_env, self.context.host_env).values,
             timeout=timeout,
             helper_timeout=limits.helper,
+            evidence=self.session.evidence(),
         )
         return await self._helper(work, "the verification", 2 * timeout + 4 * limits.helper)
 
@@ -429,10 +447,7 @@ class _Trial:
             self.result.behaviour = record.behaviour
         else:
             self.result.step_results = [*(self.result.step_results or []), record]
-            self.result.behaviour = Behaviour(
-                steps=self.result.behaviour.steps + record.behaviour.steps,
-                tool_calls=self.result.behaviour.tool_calls + record.behaviour.tool_calls,
-            )
+            self.result.behaviour = in_sequence(self.result.behaviour, record.behaviour)
 
     def _note(self, step: Step, record: StepRecord, judgement: Judgement) -> None:
         if judgement.reward is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from backends.protocol import SandboxProvider
 from harness.agents.protocol import Agent
+from harness.agents.user import Speaker
 from harness.store.layout import JobPaths, TrialPaths, slug, trial_name
 from harness.task.model import BrokenTask, Limit, Task
 from harness.trial.events import Emit
@@ -18,11 +19,15 @@ from harness.trial.scratch import Scratch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One execution of one attempt of one task. Attempts count from 1; retry 0 is the first execution."""
+    """One execution of one attempt of one task. Attempts count from 1; retry 0 is the first execution.
+
+    `before` is the tag of the failure that this execution repeats; None for a first one, and where it is not known.
+    """
 
     task: Task | BrokenTask
     attempt: int
     retry: int = 0
+    before: str | None = None
 
     @property
     def name(self) -> str:
@@ -55,6 +60,7 @@ class TrialContext:
         agent_timeout: replaces every task's own agent time-out.
         timeout_multiplier: stretches the tasks' own time-outs.
         pass_mark: the reward from which an attempt counts as a success.
+        speaker: makes what speaks for the simulated user of an execution; None leaves that to the tasks' scripts.
         policy_version: the version of the trained policy behind the agent, where there is one.
         scratch: folders of the job's for what is downloaded and not yet in its place.
         root_uri: the job's folder as a URI.
@@ -74,6 +80,7 @@ class TrialContext:
     seed: int = 0
     allow_unsafe: bool = False
     policy_version: str | None = None
+    speaker: Callable[[TrialSpec], Speaker] | None = None
     scratch: Scratch = field(init=False)
     root_uri: str = field(init=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import secrets
 import shlex
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -61,16 +62,24 @@ async def verify(
     env: Mapping[str, str],
     timeout: float,
     helper_timeout: float,
+    evidence: Mapping[str, bytes] | None = None,
     runs: int = 2,
 ) -> Judgement:
-    """Verify a step of a task whose content is `version`.
+    """Verify a step of a task whose content is `version`. `evidence` are files by name, put into /tests with the tests.
 
     Trouble of the verifier's own is tried again, without the agent, `runs` times at most. Raises SandboxError when the
     sandbox fails outside test.sh.
     """
     for run in range(1, runs + 1):
         judgement = await _verify_once(
-            sandbox, step, version=version, allowed=allowed, env=env, timeout=timeout, helper_timeout=helper_timeout
+            sandbox,
+            step,
+            version=version,
+            allowed=allowed,
+            env=env,
+            timeout=timeout,
+            helper_timeout=helper_timeout,
+            evidence=evidence or {},
         )
         judgement = replace(judgement, verification=judgement.verification.model_copy(update={"runs": run}))
         if not isinstance(judgement.error, VerifierTimeout | SandboxOutOfMemory) or run == runs:
@@ -88,6 +97,7 @@ async def _verify_once(
     env: Mapping[str, str],
     timeout: float,
     helper_timeout: float,
+    evidence: Mapping[str, bytes],
 ) -> Judgement:
     nonce = secrets.token_hex(8)
     run = _run_script(nonce, sandbox.workdir)
@@ -96,7 +106,8 @@ async def _verify_once(
     if tests is not None:
         # One command instead of three: what the verifier needs comes in through its standard input.
         script = f"{_prepare_script(step, None)}{_UNPACK}{run}"
-        response = await sandbox.execute(script, timeout=timeout, env=env, cwd="/", stdin=tests, max_output=max_output)
+        files = _with(tests, evidence)
+        response = await sandbox.execute(script, timeout=timeout, env=env, cwd="/", stdin=files, max_output=max_output)
         if response.exit_code not in (_NO_TAR, _NOT_PREPARED) or response.stdout.startswith(nonce.encode()):
             return _judge(response, nonce, allowed, sandbox, timeout)
     await run_as_root(
@@ -104,6 +115,10 @@ async def _verify_once(
     )
     for folder in step.tests:
         await sandbox.upload(folder, TESTS)
+    for name, data in evidence.items():
+        path = f"{TESTS}/{name}"
+        place = f"mkdir -p {TESTS}; rm -rf {path}; cat > {path} && chmod 644 {path}"
+        await run_as_root(sandbox, place, helper_timeout, f"hand {name} to the verifier", stdin=data)
     if step.verifier_user is not None:
         await run_as_root(sandbox, f"chmod -R a+rX {TESTS}; {_MAKE_RUNNABLE}; :", helper_timeout, "open /tests")
     user = step.verifier_user if sandbox.capabilities.users else None
@@ -130,16 +145,31 @@ def _packed(tests: tuple[Path, ...], version: str) -> bytes | None:
         return file.getvalue()
 
 
+def _with(tests: bytes, evidence: Mapping[str, bytes]) -> bytes:
+    """The tar with more files, which replace any of the same name since they come last."""
+    if not evidence:
+        return tests
+    with io.BytesIO(tests) as file:
+        with tarfile.open(fileobj=file, mode="a") as archive:
+            for name, data in evidence.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(data), 0o644
+                archive.addfile(entry, io.BytesIO(data))
+        return file.getvalue()
+
+
 async def hide_tests(sandbox: SandboxBackendProtocol, timeout: float) -> None:
     """Take the tests, the verdict and the last agent's logs away before the next step's agent starts."""
     script = empty_script((TESTS, VERDICT, "/logs/agent")) + f"rm -rf {VERDICT}\n"
     await run_as_root(sandbox, script, timeout, "hide the tests from the next step")
 
 
-async def run_as_root(sandbox: SandboxBackendProtocol, script: str, timeout: float, what: str) -> None:
+async def run_as_root(
+    sandbox: SandboxBackendProtocol, script: str, timeout: float, what: str, *, stdin: bytes | None = None
+) -> None:
     """A command of the harness's own, as root where there are users. Raises SandboxError if it fails."""
     root = "root" if sandbox.capabilities.users else None
-    response = await sandbox.execute(script, timeout=timeout, cwd="/", user=root)
+    response = await sandbox.execute(script, timeout=timeout, cwd="/", user=root, stdin=stdin)
     if response.exit_code != 0:
         raise SandboxError(
             f"could not {what}: exit {response.exit_code}: {response.output[-500:]}",

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "tokenizers"),
+    *("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy"),
+    *("matplotlib", "jinja2"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry"),
 }

@@ -82,7 +82,7 @@ def policy_of(vocabulary: int) -> HuggingFacePolicy:
 def rows_of(policy: HuggingFacePolicy, vocabulary: int) -> list[TrainingRow]:
     """A prompt, then turns of sampled tokens with a tool's output between them; lengths have a heavy tail."""
     rng = np.random.default_rng(0)
-    lengths = np.clip(rng.lognormal(5.3, 0.9, ROWS), 40, 1500).astype(int)
+    lengths = np.clip(rng.lognormal(5.3, 1.1, ROWS), 40, 1500).astype(int)
     rows = []
     for number, length in enumerate(lengths):
         mask, chunk = np.zeros(PROMPT + length, dtype=bool), np.full(PROMPT + length, -1, dtype=np.int32)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections import Counter
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,6 +22,7 @@ from evals.stats.paired import (
     paired_t,
     score_test,
     sign_flip,
+    sign_flip_graded,
     whole_differences,
 )
 
@@ -202,3 +205,44 @@ def test_the_bootstrap_is_repeatable_and_near_the_normal_interval() -> None:
     assert (low, high) == bootstrap_interval(values)
     expected = paired_t(values).interval
     assert (low, high) == pytest.approx(expected, abs=0.005)
+
+
+def enumerated(differences: list[float]) -> tuple[float, float]:
+    """P(S <= observed) and P(S >= observed) over all signs, one by one."""
+    sizes, seen = [abs(d) for d in differences if d], math.fsum(differences)
+    sums = [
+        math.fsum(a * b for a, b in zip(sizes, signs, strict=True)) for signs in product((1, -1), repeat=len(sizes))
+    ]
+    return sum(s <= seen + 1e-9 for s in sums) / len(sums), sum(s >= seen - 1e-9 for s in sums) / len(sums)
+
+
+@given(st.lists(st.integers(-60, 60), max_size=9))
+def test_graded_differences_are_tested_exactly_in_their_common_unit(sixtieths: list[int]) -> None:
+    differences = [n / 60 for n in sixtieths]
+    found = sign_flip_graded(differences)
+    assert found.exact
+    assert (found.worse, found.better) == pytest.approx(enumerated(differences))
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=9))
+def test_differences_without_a_unit_are_sampled_near_the_exact_value_and_always_the_same(values: list[float]) -> None:
+    differences = [value * math.pi / 4 for value in values]
+    found, (worse, better) = sign_flip_graded(differences), enumerated(differences)
+    assert (found.worse, found.better) == pytest.approx((worse, better), abs=0.02)
+    assert found == sign_flip_graded(differences)
+
+
+def test_whole_graded_differences_are_the_whole_test() -> None:
+    assert sign_flip_graded([0.0, -1.0, -1.0, 0.0, -2.0]) == sign_flip([0, -1, -1, 0, -2])
+    assert sign_flip_graded([]) == sign_flip([])
+
+
+def test_many_graded_differences_are_tested_in_a_moment() -> None:
+    draw = random.Random(1)
+    differences = [draw.uniform(-1, 0.9) for _ in range(500)]
+    started = time.process_time()
+    found = sign_flip_graded(differences)
+    assert time.process_time() - started < 5
+    assert not found.exact
+    assert 1 / 20_001 <= found.worse < 0.2

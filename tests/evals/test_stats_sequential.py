@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from evals.stats.sequential import EarlyStop, SequentialFloor, mixture_e_value
+from evals.stats.sequential import EarlyStop, SequentialFloor, ThresholdBets, mixture_e_value
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,81 @@ def test_walds_test_decides_sooner_than_a_fixed_number(p: float, rejected: float
     fixed = ((z_alpha * math.sqrt(0.8 * 0.2) + z_beta * math.sqrt(0.7 * 0.3)) / 0.1) ** 2
     assert fixed == pytest.approx(108.9, abs=0.05)
     assert mean < fixed
+
+
+STAKES = [n / 20 for n in range(1, 20)]
+
+
+def wealth_above(passed: int, n: int, m: float) -> float:
+    """The first gambler's, of so many passes among n tasks with one attempt each."""
+    return math.fsum((1 + s * (1 - m) / m) ** passed * (1 - s) ** (n - passed) for s in STAKES) / len(STAKES)
+
+
+@given(st.lists(st.booleans(), max_size=30), st.sampled_from([0.2, 0.5, 0.7, 0.9]))
+def test_the_wealth_of_the_bets_is_its_closed_form_whatever_the_order(passes: list[bool], m: float) -> None:
+    bets = ThresholdBets(m)
+    for passed in passes:
+        bets.add(float(passed), float(passed))
+    assert bets.above == pytest.approx(wealth_above(sum(passes), len(passes), m))
+    assert bets.below == pytest.approx(wealth_above(len(passes) - sum(passes), len(passes), 1 - m))
+
+
+@given(st.integers(0, 40), st.sampled_from([0.2, 0.5, 0.7, 0.9]))
+def test_a_bet_on_a_threshold_is_fair_where_the_rate_is_just_that(n: int, m: float) -> None:
+    chances = (math.comb(n, k) * m**k * (1 - m) ** (n - k) for k in range(n + 1))
+    expected = math.fsum(chance * wealth_above(k, n, m) for k, chance in enumerate(chances))
+    assert expected == pytest.approx(1)
+
+
+def decided(p: float, m: float, tasks: int) -> tuple[float, float, float]:
+    """Exactly: how often a rate of `p` is called above and below `m` within so many tasks, and the tasks it takes."""
+    live, above, below, taken = {0: 1.0}, 0.0, 0.0, 0.0
+    for seen in range(1, tasks + 1):
+        after: dict[int, float] = {}
+        for passed, weight in live.items():
+            for more, chance in ((1, p), (0, 1 - p)):
+                after[passed + more] = after.get(passed + more, 0.0) + weight * chance
+        live = {}
+        for passed, weight in after.items():
+            up, down = wealth_above(passed, seen, m) >= 20, wealth_above(seen - passed, seen, 1 - m) >= 20
+            above, below = above + weight * up, below + weight * down
+            taken += seen * weight * (up or down)
+            if not (up or down):
+                live[passed] = weight
+    return above, below, taken + tasks * sum(live.values())
+
+
+@pytest.mark.parametrize(
+    ("p", "above", "below", "taken"),
+    [
+        (0.70, 0.0335, 0.0321, 189.3),
+        (0.699, 0.0324, 0.0330, 189.3),
+        (0.80, 0.7488, 0.0030, 116.9),
+        (0.55, 0.0005, 0.9423, 77.3),
+    ],
+)
+def test_a_threshold_is_called_wrongly_less_often_than_alpha_at_any_time(
+    p: float, above: float, below: float, taken: float
+) -> None:
+    found = decided(p, 0.7, 200)
+    assert found[:2] == pytest.approx((above, below), abs=5.1e-5)
+    assert found[2] == pytest.approx(taken, abs=0.051)
+    assert (found[0] if p < 0.7 else found[1]) <= 0.05
+
+
+def test_what_is_unknown_helps_neither_gambler() -> None:
+    bets = ThresholdBets(0.7)
+    for _ in range(50):
+        bets.add(0.0, 1.0)
+    assert max(bets.above, bets.below) < 1
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -0.1, math.nan])
+def test_a_threshold_lies_between_0_and_1(threshold: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ThresholdBets(threshold)
+
+
+def test_a_value_outside_0_and_1_is_refused() -> None:
+    with pytest.raises(ValueError, match="no value"):
+        ThresholdBets(0.5).add(0.7, 0.3)

@@ -44,7 +44,7 @@ async def test_a_task_is_worked_on_with_tools_until_finish(tmp_path: Path) -> No
     assert ran.trajectory.steps[3].reasoning_content == "I should check."
     assert ran.trajectory.agent.tool_definitions is not None
     names = [each["function"]["name"] for each in ran.trajectory.agent.tool_definitions]
-    assert names == ["bash", "read", "write", "edit", "ls", "grep", "glob", "finish"]
+    assert names == ["bash", "read", "write", "edit", "ls", "grep", "glob", "task", "finish"]
     assert [context.turn for context in model.contexts] == [0, 1, 2]
 
 

@@ -13,6 +13,7 @@ from policy_server import Policy
 
 from harness.agents.tool_calling.config import LoopConfig
 from harness.agents.tool_calling.loop import ToolCallingAgent
+from harness.export.tokens import branch
 from harness.llm import wire
 from harness.llm.openai_chat import Endpoint, OpenAIChat
 from harness.store.rollout import RolloutReader, SampledCall
@@ -80,6 +81,23 @@ async def test_a_server_that_hides_the_prompt_still_tells_what_it_sampled(tmp_pa
 async def test_a_server_that_tells_no_tokens_leaves_no_file(tmp_path: Path) -> None:
     await run_with(Policy(WORK, "text"), tmp_path)
     assert not (tmp_path / "agent" / "rollout.bin").exists()
+
+
+async def test_sub_agents_sample_into_sessions_of_their_own(tmp_path: Path) -> None:
+    work = [
+        ("", [("c1", "task", '{"description":"look","prompt":"Look around."}')]),
+        ("There is nothing.", ()),
+        ("", [("c2", "finish", "{}")]),
+    ]
+    ran = await run_with(Policy(work), tmp_path)
+    (sub,) = ran.trajectory.subagent_trajectories or ()
+    calls = calls_in(tmp_path)
+    assert [call.session for call in calls] == ["main", sub.trajectory_id, "main"]
+    assert len({call.call_id for call in calls}) == 3
+    steps = [each.step_id for each in sub.steps if each.source == "agent"]
+    assert [call.step_id for call in calls if call.session != "main"] == steps
+    found = branch(calls)
+    assert (found.counts["extended"], found.counts["fork:session"]) == (1, 1)
 
 
 async def test_the_mode_that_the_user_states_wins(tmp_path: Path) -> None:

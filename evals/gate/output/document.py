@@ -30,7 +30,11 @@ def document(result: GateResult) -> dict[str, Any]:
         "exit_code": result.exit_code,
         "reasons": list(result.reasons),
         "notes": list(result.notes),
-        "policy": {**asdict(result.policy), "on_inconclusive": result.policy.on_inconclusive.value},
+        "policy": {
+            **asdict(result.policy),
+            "on_inconclusive": result.policy.on_inconclusive.value,
+            "metric": result.policy.metric.value,
+        },
         "p_worse": reading.p if reading else None,
         "lower_bound": reading.lower if reading else None,
         "if_missing": {
@@ -51,6 +55,7 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
         "new": _run(comparison.new),
         "overall": _difference(comparison.overall),
         "reward": asdict(comparison.reward) if comparison.reward else None,
+        "reward_sign_flip": asdict(comparison.reward_flips) if comparison.reward_flips else None,
         "categories": [_category(each) for each in comparison.categories],
         "changed_tasks": [_flip(each) for each in comparison.flips],
         "cost_usd_per_attempt": _sides(comparison.cost),

@@ -1,7 +1,8 @@
 """The gate's result as JUnit XML: a case per task of the job, and one for the gate itself.
 
-A task that passed no attempt is a failure, one that has no attempt that counts an error, a quarantined one skipped; so
-a failing case is what the agent cannot do, and only the last case, `gate`, says whether that is a regression.
+A task that passed no attempt is a failure, one that has no attempt that counts an error; one that was never run, as in
+a job that ended early, or is quarantined is skipped. So a failing case is what the agent cannot do, and only the last
+case, `gate`, says whether that is a regression.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def _cases(result: GateResult) -> Iterator[ET.Element]:
     for task in result.comparison.new.tasks.values():
         case = _case(groups_of(task.categories, task.tags)[0], task.name, task.seconds)
         _attempts(case, task)
-        if task.counted == 0:
+        if task.counted == 0 and task.pending == task.total:
+            ET.SubElement(case, "skipped", message="never run")
+        elif task.counted == 0:
             message = f"none of {task.total} attempts says anything of the agent"
             ET.SubElement(case, "error", type="infrastructure", message=message)
         elif task.passed == 0:

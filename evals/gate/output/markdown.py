@@ -6,12 +6,15 @@ from evals.compare import Comparison
 from evals.difference import points
 from evals.escape import markdown as inert
 from evals.gate.judge import GateResult
-from evals.gate.output.words import headline, money, outlook_lines, rates
+from evals.gate.output.words import headline, money, outlook_lines, rates, reward_lines
 from evals.gate.rule import Verdict
 from harness.cli.text import percent
 
 MARKER = "<!-- harness-gate -->"
 """By this a bot finds its own comment again."""
+
+COMMENT = 65_000
+"""Bytes that fit into a pull request's comment, which GitHub bounds at 65,536 characters."""
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.FAIL: "❌", Verdict.INCONCLUSIVE: "⚠️", Verdict.INVALID: "🚫"}
 _CUT = "\n\n_Cut here; the whole result is in gate.json._\n"
@@ -24,7 +27,7 @@ def to_markdown(result: GateResult, max_bytes: int = 1 << 20) -> str:
     lines += [f"- {inert(reason, 600)}" for reason in result.reasons]
     if comparison.overall:
         lines += ["", f"**Success** {inert(rates(comparison.overall))}"]
-    lines += [f"\n{inert(line)}" for line in outlook_lines(result)]
+    lines += [f"\n{inert(line)}" for line in reward_lines(comparison) + outlook_lines(result)]
     lines += _categories(comparison) + _flips(comparison)
     facts = money(comparison) + [f"quarantined: {task}: {reason}" for task, reason in result.quarantined.items()]
     facts += [f"note: {note}" for note in result.notes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evals.compare import Comparison
 from evals.difference import points
 from evals.gate.judge import GateResult
-from evals.gate.output.words import headline, money, outlook_lines, rates
+from evals.gate.output.words import headline, money, outlook_lines, rates, reward_lines
 from harness.cli.text import percent, plain
 
 _SHOWN = 15
@@ -21,7 +21,7 @@ def to_text(result: GateResult) -> str:
     ]
     if comparison.overall:
         lines.append(f"success:  {rates(comparison.overall)}")
-    lines += outlook_lines(result) + money(comparison)
+    lines += reward_lines(comparison) + outlook_lines(result) + money(comparison)
     lines += category_lines(comparison) + flip_lines(comparison)
     lines += [f"quarantined: {task}: {reason}" for task, reason in result.quarantined.items()]
     lines += [f"note: {note}" for note in result.notes]

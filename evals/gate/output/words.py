@@ -57,6 +57,17 @@ def outlook_lines(result: GateResult) -> list[str]:
     return lines
 
 
+def reward_lines(comparison: Comparison) -> list[str]:
+    """The difference of mean rewards, where some are graded."""
+    found, flips = comparison.reward, comparison.reward_flips
+    if found is None or flips is None:
+        return []
+    low, high = found.interval or (None, None)
+    bounds = f" [{low:+.3f}, {high:+.3f}] (95%, Student's t over tasks)" if low is not None else ""
+    how = "exact" if flips.exact else "sampled"
+    return [f"mean reward: {found.mean:+.3f}{bounds}, sign-flip p = {flips.two_sided:.2g} two-sided ({how})"]
+
+
 def money(comparison: Comparison) -> list[str]:
     """Cost and time per attempt, where both runs tell."""
     lines = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -70,6 +70,36 @@ class Glob(Arguments):
 
     pattern: str
     path: str = "."
+
+
+class AskUser(Arguments):
+    """Ask the user one question and return the answer. Ask for what neither the task nor the sandbox tells."""
+
+    question: str = Field(min_length=1)
+
+
+class Memory(Arguments):
+    """Keep notes in your memory folder. view: a note (view_range picks lines), or a list of all. create: write a note.
+    str_replace: old_str, which occurs once, by new_str. insert: insert_text after line insert_line (0 is the top).
+    delete: a note or folder. rename: path to new_path. Paths are relative to the memory folder, or begin with it."""
+
+    command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+    path: str = ""
+    new_path: str = ""
+    file_text: str = ""
+    old_str: str = ""
+    new_str: str = ""
+    insert_line: int = Field(default=0, ge=0)
+    insert_text: str = ""
+    view_range: tuple[int, int] | None = None
+
+
+class Task(Arguments):
+    """Hand a piece of work to a sub-agent that works in the same sandbox, and return its answer. It knows nothing of
+    this conversation: the prompt tells it all it needs and what to answer. Several in one turn run at the same time."""
+
+    description: str = Field(min_length=1, max_length=200, description="The work in three to five words.")
+    prompt: str = Field(min_length=1)
 
 
 class Finish(Arguments):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,9 +41,9 @@ class Call:
     complaint: str = ""
 
     @property
-    def inspects(self) -> bool:
-        """Whether the call runs, and changes nothing."""
-        return self.tool is not None and self.tool.inspects
+    def side_by_side(self) -> bool:
+        """Whether the call runs, and may do so at the same time as others."""
+        return self.tool is not None and self.tool.side_by_side
 
     def for_history(self) -> ToolRequest:
         """The call as it is sent back: endpoints reject a history with a bad name, or arguments that are no JSON."""
@@ -62,8 +63,8 @@ class Call:
         )
 
 
-def parse_call(request: ToolRequest) -> Call:
-    """Check one call against its tool. Never raises."""
+def parse_call(request: ToolRequest, tools: Mapping[str, Tool] = TOOLS) -> Call:
+    """Check one call against its tool, of those that the run has. Never raises."""
     raw = request.arguments.strip() or "{}"
 
     def bad(fault: Fault, complaint: str, values: dict[str, Any] | None = None) -> Call:
@@ -85,9 +86,9 @@ def parse_call(request: ToolRequest) -> Call:
         return bad(fault, f"the arguments {what}, so nothing was executed: {echo}")
     if not isinstance(values, dict):
         return bad("malformed", f"the arguments must be a JSON object, so nothing was executed: {echo}")
-    tool = TOOLS.get(request.name)
+    tool = tools.get(request.name)
     if tool is None:
-        return bad("unknown_tool", f"there is no tool {request.name[:80]!r}; the tools are {', '.join(TOOLS)}", values)
+        return bad("unknown_tool", f"there is no tool {request.name[:80]!r}; the tools are {', '.join(tools)}", values)
     try:
         arguments = tool.arguments.model_validate(values)
     except ValidationError as error:

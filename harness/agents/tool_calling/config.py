@@ -27,6 +27,10 @@ class LoopConfig(BaseModel):
     """Input and output tokens over all calls."""
     cost_budget_usd: float | None = Field(default=None, gt=0)
     """Needs the model's prices."""
+    subagent_max_turns: int = Field(default=30, ge=1)
+    """Answers of one sub-agent; they count among the run's own `max_turns`, too."""
+    subagents_at_once: int = Field(default=8, ge=1)
+    """Sub-agents of one turn that work at the same time; more wait for their turn."""
     text_is_final: bool = False
     """A text without a call ends the run. Otherwise the model is reminded once, and the second such text ends it."""
     max_empty_answers: int = Field(default=3, ge=1)

@@ -1,26 +1,35 @@
-"""The loop: ask the model, run what it calls, show it the results, until something ends it.
-
-Every answer is in the trajectory before its calls run, and every result as soon as it is there. A text without a call
-is answered by one reminder; a second one in a row counts as the end of the work (see `text_is_final`).
-"""
+"""The tool-calling agent: what a run of it is set up with, and how one conversation goes on in the next step's."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 from harness.agents.protocol import AgentResult, AgentRun
+from harness.agents.session import Session
 from harness.agents.tool_calling import prompt
 from harness.agents.tool_calling.budget import Budget, Spending
-from harness.agents.tool_calling.calls import Call, parse_call
 from harness.agents.tool_calling.config import LoopConfig
+from harness.agents.tool_calling.episode import Episode, Scene
 from harness.agents.tool_calling.history import History
-from harness.agents.tool_calling.record import record_answer, record_opening
-from harness.agents.tool_calling.stuck import Repetition
-from harness.agents.tool_calling.tools import SCHEMAS, ToolLimits, ToolResult, Workbench, run_tool
-from harness.failures import AgentStop
-from harness.llm.protocol import CallContext, ChatModel, ContextOverflow, Message, Reply
+from harness.agents.tool_calling.record import record_opening
+from harness.agents.tool_calling.skills import find_skills
+from harness.agents.tool_calling.subagents import Subagents
+from harness.agents.tool_calling.tools import ToolLimits, Workbench, schemas_of
+from harness.agents.tool_calling.toolset import toolset
+from harness.atif.reader import load_trajectory
+from harness.llm.protocol import ChatModel, Message
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What the next step of a task continues: the history, and the trajectory that it was recorded in."""
+
+    history: History
+    subagent_system: str
+    recorded_in: Path
 
 
 class ToolCallingAgent:
@@ -37,7 +46,7 @@ class ToolCallingAgent:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._model = model
+        self.model = model
         self._name = name
         self._clock = clock
 
@@ -49,185 +58,82 @@ class ToolCallingAgent:
     @property
     def model_name(self) -> str | None:
         """The model's name at its endpoint."""
-        return self._model.name
+        return self.model.name
 
     async def run(self, run: AgentRun) -> AgentResult:
         """Work on one instruction. Raises ModelError and SandboxError; everything else is a result."""
-        return await _Episode(self._config, self._model, run, self._clock).play()
-
-    async def close(self) -> None:
-        """Release the model's connections."""
-        await self._model.close()
-
-
-class _Episode:
-    """One run."""
-
-    def __init__(self, config: LoopConfig, model: ChatModel, run: AgentRun, clock: Callable[[], float]) -> None:
-        self._config = config
-        self._model = model
-        self._run = run
+        config, session = self._config, run.session
         budget = Budget(turns=config.max_turns, tokens=config.token_budget, cost_usd=config.cost_budget_usd)
-        self._spending = Spending(budget, run.timeout_sec, clock)
+        spending = Spending(budget, run.timeout_sec, self._clock)
         limits = ToolLimits(
             output_chars=config.output_chars,
             command_sec=config.command_timeout_sec,
             max_command_sec=config.max_command_timeout_sec,
         )
-        self._bench = Workbench(
-            sandbox=run.sandbox, limits=limits, time_left=self._spending.time_left, user=run.step.agent_user
+        known = session.conversation if session.interaction.conversation == "continue" else None
+        conversation = known if isinstance(known, _Conversation) else await self._open(run)
+        subagents = Subagents(conversation.subagent_system)
+        scene = Scene(
+            config=config,
+            model=self.model,
+            run=run,
+            trajectory=run.trajectory,
+            spending=spending,
+            bench=Workbench(sandbox=run.sandbox, limits=limits, time_left=spending.time_left, user=run.step.agent_user),
+            tools=toolset(
+                memory_dir=session.interaction.memory_dir,
+                user=session.user,
+                step=run.step.name,
+                delegate=subagents.work,
+            ),
+            text_is_final=config.text_is_final,
         )
-        self._history = History(
-            head=(
-                Message(role="system", content=config.system_prompt or prompt.SYSTEM),
-                Message(role="user", content=run.step.instruction),
+        subagents.scene = scene
+        _record_opening(scene, conversation, continues=conversation is known)
+        session.conversation = conversation
+        result = await Episode(scene, conversation.history, next_message=lambda: _next_turn(session)).play()
+        if subagents.started:
+            result.metadata["subagents"] = subagents.started
+        return result
+
+    async def close(self) -> None:
+        """Release the model's connections."""
+        await self.model.close()
+
+    async def _open(self, run: AgentRun) -> _Conversation:
+        """A fresh conversation: the system prompts are made from what the task asks for and the sandbox has."""
+        wanted = run.session.interaction
+        skills = await find_skills(run.sandbox, wanted.skills_dir) if wanted.skills_dir else []
+
+        def system(base: str, *, user: bool) -> str:
+            return prompt.system_prompt(
+                base, standing=wanted.system_prompt, skills=skills, memory_dir=wanted.memory_dir, user=user
             )
-        )
-        self._repetition = Repetition(config.stuck_after)
-        self._asked = 0
-        self._just_compacted = False
-        self._empty = self._bad = self._texts = 0
-        """Turns in a row that were empty, that held nothing to run, or that were text only."""
 
-    async def play(self) -> AgentResult:
-        """Take turns until one of them ends the run."""
-        record_opening(self._run.trajectory, self._history.head)
-        while True:
-            limit = self._spending.exceeded()
-            if limit is not None:
-                return self._end(*limit)
-            try:
-                reply = await self._ask()
-            except ContextOverflow as error:
-                if not self._compacted():
-                    return self._end(AgentStop.CONTEXT_OVERFLOW, str(error))
-                continue
-            result = await self._turn(reply)
-            if result is not None:
-                return result
+        user = run.session.user is not None
+        own = system(self._config.system_prompt or (prompt.SYSTEM if user else prompt.SYSTEM_ALONE), user=user)
+        head = (Message(role="system", content=own), Message(role="user", content=run.step.instruction))
+        return _Conversation(History(head=head), system(prompt.SUBAGENT, user=False), run.trajectory.path)
 
-    async def _ask(self) -> Reply:
-        context = CallContext(
-            task_name=self._run.task_name,
-            turn=self._asked,
-            seed=self._run.seed,
-            time_left=max(0.0, self._spending.time_left()),
-        )
-        self._asked += 1
-        reply = await self._model.complete(self._history.messages(), SCHEMAS, context)
-        self._spending.add(reply)
-        self._just_compacted = False
-        return reply
 
-    async def _turn(self, reply: Reply) -> AgentResult | None:
-        if reply.tool_calls:
-            return await self._calls(reply, [parse_call(request) for request in reply.tool_calls])
-        if reply.refusal is not None:
-            self._record(reply, refusal=reply.refusal)
-            return self._end(AgentStop.REFUSAL, reply.refusal[:300])
-        if not reply.content.strip():
-            return self._nothing(reply)
-        if reply.truncated:
-            return self._cut_text(reply)
-        return self._text(reply)
+def _record_opening(scene: Scene, conversation: _Conversation, *, continues: bool) -> None:
+    """What a conversation starts with; one that goes on starts with a copy of what is recorded of it."""
+    trajectory, schemas = scene.trajectory, schemas_of(scene.tools)
+    if not continues:
+        record_opening(trajectory, schemas, conversation.history.head)
+        return
+    instruction = Message(role="user", content=scene.run.step.instruction)
+    record_opening(trajectory, schemas, ())
+    for step in load_trajectory(conversation.recorded_in).steps:
+        trajectory.copy(step)
+    trajectory.user(instruction.content)
+    conversation.history.add(instruction)
+    conversation.recorded_in = trajectory.path
 
-    def _nothing(self, reply: Reply) -> AgentResult | None:
-        self._record(reply, empty=True)
-        self._empty += 1
-        if self._empty >= self._config.max_empty_answers:
-            return self._end(AgentStop.EMPTY_RESPONSES, f"{self._empty} empty answers in a row")
-        self._history.nudge(prompt.EMPTY)
+
+def _next_turn(session: Session) -> str | None:
+    """What the user says next."""
+    if session.turns >= len(session.interaction.turns):
         return None
-
-    def _cut_text(self, reply: Reply) -> AgentResult | None:
-        self._record(reply)
-        self._history.add(Message(role="assistant", content=reply.content))
-        self._history.nudge(prompt.CUT_TEXT)
-        return self._bad_turn("answers cut at the token limit")
-
-    def _text(self, reply: Reply) -> AgentResult | None:
-        self._record(reply)
-        self._texts += 1
-        self._empty = self._bad = 0
-        if self._config.text_is_final or self._texts > 1:
-            return self._end(AgentStop.FINISHED, "the model answered with text alone")
-        self._history.add(Message(role="assistant", content=reply.content))
-        self._history.nudge(prompt.TEXT_ONLY)
-        return None
-
-    async def _calls(self, reply: Reply, calls: Sequence[Call]) -> AgentResult | None:
-        self._record(reply, calls)
-        self._empty = self._texts = 0
-        results = await self._execute(calls, truncated=reply.truncated)
-        self._history.add(
-            Message(role="assistant", content=reply.content, tool_calls=tuple(call.for_history() for call in calls)),
-            *(Message(role="tool", content=results[call.id].content, tool_call_id=call.id) for call in calls),
-        )
-        if reply.truncated or all(call.fault for call in calls):
-            return self._bad_turn("answers cut at the token limit" if reply.truncated else "malformed calls")
-        self._bad = 0
-        if any(call.name == "finish" and not call.fault for call in calls):
-            return self._end(AgentStop.FINISHED)
-        repeated = self._repetition.of([(call.name, call.values, results[call.id].content) for call in calls])
-        if repeated is not None:
-            return self._end(AgentStop.STUCK, f"the same calls with the same results {repeated} times in a row")
-        return None
-
-    def _bad_turn(self, what: str) -> AgentResult | None:
-        self._bad += 1
-        self._empty = self._texts = 0
-        if self._bad >= self._config.max_malformed_turns:
-            return self._end(AgentStop.MALFORMED_CALLS, f"{self._bad} turns in a row with {what}")
-        return None
-
-    async def _execute(self, calls: Sequence[Call], *, truncated: bool) -> dict[str, ToolResult]:
-        """The results by call id: side by side if no call changes anything, else in the order of the calls."""
-        results: dict[str, ToolResult] = {}
-
-        async def one(call: Call) -> None:
-            if truncated:
-                result = ToolResult(content=f"error: {prompt.CUT_CALL}", error="truncated")
-            elif call.tool is None or call.arguments is None:
-                result = ToolResult(content=call.complaint, error=call.fault)
-            else:
-                result = await run_tool(call.tool, call.arguments, self._bench)
-            results[call.id] = result
-            self._run.trajectory.result(call.id, result.content, extra=result.extra())
-
-        if truncated or not all(call.inspects or call.fault for call in calls):
-            for call in calls:
-                await one(call)
-            return results
-        try:
-            async with asyncio.TaskGroup() as group:
-                for call in calls:
-                    group.create_task(one(call))
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
-        return results
-
-    def _compacted(self) -> bool:
-        """Make room after an overflow; only once until the model answers again."""
-        if not self._config.compact or self._just_compacted:
-            return False
-        self._just_compacted = self._history.compact(
-            keep_messages=self._config.compact_keep_messages, max_result_chars=self._config.compact_result_chars
-        )
-        if self._just_compacted:
-            self._run.trajectory.system(
-                prompt.COMPACTED, extra={"event": "compaction", "messages_kept": len(self._history.messages())}
-            )
-        return self._just_compacted
-
-    def _record(self, reply: Reply, calls: Sequence[Call] = (), **flags: bool | str) -> None:
-        record_answer(
-            self._run.trajectory,
-            self._run.rollout,
-            reply,
-            calls,
-            sampling=self._model.sampling,
-            extra={"turn": self._spending.turns, **flags},
-        )
-
-    def _end(self, stop: AgentStop, detail: str | None = None) -> AgentResult:
-        return AgentResult(stop=stop, detail=detail, metadata={"turns": self._spending.turns})
+    session.turns += 1
+    return session.interaction.turns[session.turns - 1]

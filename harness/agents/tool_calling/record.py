@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.agents.tool_calling.calls import Call
-from harness.agents.tool_calling.tools import SCHEMAS
 from harness.atif.model import Metrics
 from harness.atif.writer import TrajectoryWriter
-from harness.llm.protocol import Message, Reply
+from harness.llm.protocol import Message, Reply, ToolSchema
 from harness.llm.wire import tool_json
 from harness.store.rollout import RolloutWriter, SampledCall
 from harness.store.rollout.call import MAIN
@@ -21,10 +20,10 @@ _SMALL = 1024
 _LOGPROBS_MODE = {"vllm": "raw", "sglang": "processed"}
 
 
-def record_opening(trajectory: TrajectoryWriter, head: Sequence[Message]) -> None:
+def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], head: Sequence[Message]) -> None:
     """The tools, and the messages that the conversation starts with."""
     if trajectory.steps == 0:
-        trajectory.describe_tools([tool_json(tool) for tool in SCHEMAS])
+        trajectory.describe_tools([tool_json(tool) for tool in schemas])
     for message in head:
         (trajectory.system if message.role == "system" else trajectory.user)(message.content)
 
@@ -37,10 +36,10 @@ def record_answer(
     *,
     sampling: Mapping[str, Any],
     extra: Mapping[str, Any],
-    session: str = MAIN,
 ) -> None:
     """One answer, before its calls run. A step is labelled truncated if any of it was cut."""
     truncated = reply.truncated or any(call.fault == "truncated" for call in calls)
+    session = trajectory.trajectory_id or MAIN
     call_id = f"{session}/{trajectory.steps + 1}"
     has_tokens = reply.completion_token_ids is not None
     ids, logprobs = _small(reply)

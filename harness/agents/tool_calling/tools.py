@@ -7,7 +7,7 @@ it. A failure of the sandbox itself is raised.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from backends.protocol import SandboxBackendProtocol
 from harness import strict_json
 from harness.agents.tool_calling import arguments as args
 from harness.agents.tool_calling.output import shorten
+from harness.errors import ModelError
 from harness.llm.protocol import ToolSchema
 
 MAX_ENTRIES = 500
@@ -73,29 +74,33 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workbench:
-    """Where tools work: a sandbox, as a user, within limits. `time_left` gives the run's remaining seconds."""
+    """Where tools work: a sandbox, as a user, within limits. `time_left` gives the run's remaining seconds.
+
+    `call_id` is the call that is worked on.
+    """
 
     sandbox: SandboxBackendProtocol
     limits: ToolLimits
     time_left: Callable[[], float]
     user: str | None = None
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `inspects`: it changes nothing, so that calls may run side by side."""
+    """One tool. `side_by_side`: calls may run at the same time, since they change nothing or keep to themselves."""
 
     arguments: type[args.Arguments]
     run: Callable[[Any, Workbench], Awaitable[ToolResult]]
-    inspects: bool
+    side_by_side: bool
 
 
 async def run_tool(tool: Tool, arguments: args.Arguments, bench: Workbench) -> ToolResult:
-    """Run one call, bounded and timed. Raises SandboxError only."""
+    """Run one call, bounded and timed. Raises SandboxError, and ModelError where the tool asks a model."""
     started = time.monotonic()
     try:
         result = await tool.run(arguments, bench)
-    except SandboxError:
+    except (SandboxError, ModelError):
         raise
     except FileNotFoundError:
         result = _failed(arguments, "not_found", "no such file or directory")
@@ -197,17 +202,21 @@ def _listing(lines: list[str]) -> ToolResult:
 
 
 TOOLS: dict[str, Tool] = {
-    "bash": Tool(args.Bash, _bash, inspects=False),
-    "read": Tool(args.Read, _read, inspects=True),
-    "write": Tool(args.Write, _write, inspects=False),
-    "edit": Tool(args.Edit, _edit, inspects=False),
-    "ls": Tool(args.Ls, _ls, inspects=True),
-    "grep": Tool(args.Grep, _grep, inspects=True),
-    "glob": Tool(args.Glob, _glob, inspects=True),
-    "finish": Tool(args.Finish, _finish, inspects=False),
+    "bash": Tool(args.Bash, _bash, side_by_side=False),
+    "read": Tool(args.Read, _read, side_by_side=True),
+    "write": Tool(args.Write, _write, side_by_side=False),
+    "edit": Tool(args.Edit, _edit, side_by_side=False),
+    "ls": Tool(args.Ls, _ls, side_by_side=True),
+    "grep": Tool(args.Grep, _grep, side_by_side=True),
+    "glob": Tool(args.Glob, _glob, side_by_side=True),
+    "finish": Tool(args.Finish, _finish, side_by_side=False),
 }
+"""What every task has; a task may add tools of its own, see `toolset`."""
 
-SCHEMAS: tuple[ToolSchema, ...] = tuple(
-    ToolSchema(name=name, description=tool.arguments.__doc__ or name, parameters=tool.arguments.parameters())
-    for name, tool in TOOLS.items()
-)
+
+def schemas_of(tools: Mapping[str, Tool]) -> tuple[ToolSchema, ...]:
+    """What the model is told of the tools."""
+    return tuple(
+        ToolSchema(name=name, description=tool.arguments.__doc__ or name, parameters=tool.arguments.parameters())
+        for name, tool in tools.items()
+    )

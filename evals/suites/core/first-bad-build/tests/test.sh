@@ -1,0 +1,12 @@
+#!/bin/bash
+# A function, so that the whole script is read before anything of the agent's is looked at.
+main() {
+    PATH=/usr/bin:/bin
+    local reward=0 file=/app/first-bad.txt
+    if [ -f "$file" ] && [ ! -L "$file" ] && printf '2867\n' | cmp - "$file"; then
+        reward=1
+    fi
+    echo "$reward" > /logs/verifier/reward.txt
+    exit 0
+}
+main

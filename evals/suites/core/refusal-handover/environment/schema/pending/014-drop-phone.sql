@@ -1,0 +1,1 @@
+alter table guests drop column phone;

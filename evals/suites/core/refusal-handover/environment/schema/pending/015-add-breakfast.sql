@@ -1,0 +1,1 @@
+alter table stays add column breakfast boolean;

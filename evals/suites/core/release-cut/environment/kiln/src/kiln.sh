@@ -1,0 +1,3 @@
+#!/bin/bash
+. "$(dirname "$0")/version.sh"
+echo "kiln $KILN_VERSION"

@@ -1,0 +1,1 @@
+cool() { echo "cooling to $1"; }

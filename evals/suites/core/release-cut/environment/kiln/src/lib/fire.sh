@@ -1,0 +1,1 @@
+fire() { echo "heating to $1"; }

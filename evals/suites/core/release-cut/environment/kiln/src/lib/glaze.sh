@@ -1,0 +1,1 @@
+glaze() { echo "glaze $1"; }

@@ -1,0 +1,3 @@
+# set by the release
+KILN_VERSION=3.8.2
+KILN_BUILD=4

@@ -1,0 +1,10 @@
+#!/bin/bash
+set -eu
+cat > /app/report.txt <<'END'
+Adler GmbH|0304|2025-03-11|20,00
+Adler GmbH|0311|2025-03-29|1003,60
+Birke KG|0302|2025-03-05|255,08
+Buche OHG|0309|2025-03-24|62,40
+Esche AG|0301|2025-03-03|349,99
+Esche AG|0308|2025-03-23|30,01
+END

@@ -1,0 +1,4 @@
+#!/bin/bash
+mapfile -t numbers < <(sort)
+((${#numbers[@]})) || exit 1
+echo "${numbers[${#numbers[@]} / 2]}"

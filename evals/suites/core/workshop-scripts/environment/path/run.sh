@@ -1,0 +1,5 @@
+#!/bin/bash
+result=$1
+result=${result//\/.\//\/}
+result=${result//\/\//\/}
+echo "${result%/}"
