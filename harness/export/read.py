@@ -64,6 +64,7 @@ def _json_rows(path: Path) -> Iterator[RLSample]:
 
 
 def json_row(fields: dict[str, Any]) -> RLSample:
+    """A row from a JSON line. Raises ValueError, KeyError or TypeError for values that make none."""
     if fields.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"schema_version {fields.get('schema_version')!r}; this program reads {SCHEMA_VERSION}")
     from array import array

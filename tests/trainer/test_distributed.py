@@ -31,9 +31,9 @@ def test_two_ranks_have_the_loss_the_gradient_and_the_run_of_one(tmp_path: Path)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
     ended = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
-        + [ranks.__file__, str(tmp_path), str(data), str(model)],
+        [*torchrun, ranks.__file__, str(tmp_path), str(data), str(model)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

@@ -127,14 +127,15 @@ def verls(algo: str, logp: Tensor, old: Tensor, mask: Tensor, advantage: Tensor)
     algos = module("verl.trainer.ppo.core_algos")
     leaf = logp.clone().requires_grad_()
     bounds = SETTINGS[algo]["objective"]
-    config = SimpleNamespace(
-        clip_ratio=0.2,
+    config = module("verl.workers.config").ActorConfig(
+        strategy="fsdp",
+        rollout_n=1,
+        ppo_mini_batch_size=1,
+        ppo_micro_batch_size_per_gpu=1,
         clip_ratio_low=1 - bounds["ratio_min"],
         clip_ratio_high=bounds["ratio_max"] - 1,
         clip_ratio_c=1e9,
-        global_batch_info={},
     )
-    config.get = lambda name, default=None: getattr(config, name, default)
     how = {"grpo": "vanilla", "dapo": "vanilla", "dr_grpo": "vanilla"}.get(algo, algo)
     mode = {"grpo": "seq-mean-token-mean", "gspo": "seq-mean-token-mean", "dr_grpo": "seq-mean-token-sum-norm"}
     loss, *_ = algos.get_policy_loss_fn(how)(

@@ -284,3 +284,25 @@ def test_something_else_is_never_overwritten(tmp_path: Path, data: Path, model: 
     (tmp_path / "out" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds something that is no run"):
         go(data, model, tmp_path / "out")
+
+
+def test_adapters_are_trained_alone_and_merged_into_the_result(tmp_path: Path, data: Path, model: str) -> None:
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    settings = {"policy": {"lora": {"rank": 4}}, "optimizer": {"lr": 0.1, "warmup_steps": 0}}
+    outcome = go(data, model, tmp_path / "out", steps=4, **settings)
+    go(data, model, tmp_path / "halves", steps=2, **settings)
+    go(data, model, tmp_path / "halves", steps=4, resume=True, **settings)
+    assert same_weights(tmp_path / "out", tmp_path / "halves")
+    (newest,) = checkpoints(tmp_path / "out" / "checkpoints")
+    assert all("lora_" in name for name in load_file(newest / "weights.safetensors"))
+    assert outcome.model is not None
+    base, merged = (AutoModelForCausalLM.from_pretrained(each) for each in (model, outcome.model))
+    assert base.state_dict().keys() == merged.state_dict().keys()
+    ids = torch.arange(12)[None]
+    with_adapter = peft.PeftModel.from_pretrained(base, outcome.model / "adapter")
+    expected = with_adapter(input_ids=ids).logits
+    assert torch.allclose(merged(input_ids=ids).logits, expected, atol=1e-5)
+    with with_adapter.disable_adapter():
+        assert not torch.allclose(with_adapter(input_ids=ids).logits, expected, atol=1e-3)

@@ -58,14 +58,25 @@ class MicroBatch:
 
 
 def buckets(rows: Sequence[TrainingRow], token_budget: int) -> list[list[TrainingRow]]:
-    """Rows by length into micro-batches of at most `token_budget` tokens, padding included; at least one row each."""
+    """Rows by length into micro-batches of at most `token_budget` tokens, padding included; at least one row each.
+
+    A micro-batch ends early where the next row would be padded by more than a quarter, once it is large enough
+    to be worth its own pass.
+    """
     found: list[list[TrainingRow]] = []
     for row in sorted(rows, key=len, reverse=True):
-        if found and len(found[-1][0]) * (len(found[-1]) + 1) <= token_budget:
+        if found and _takes(found[-1], len(row), token_budget):
             found[-1].append(row)
         else:
             found.append([row])
     return found
+
+
+def _takes(bucket: Sequence[TrainingRow], length: int, token_budget: int) -> bool:
+    longest = len(bucket[0])
+    if longest * (len(bucket) + 1) > token_budget:
+        return False
+    return length >= 0.75 * longest or longest * len(bucket) < token_budget / 8
 
 
 def share(rows: Sequence[TrainingRow], rank: int, world: int) -> list[TrainingRow]:
