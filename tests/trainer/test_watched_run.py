@@ -44,6 +44,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_remedies_of_the_one_that_was_not_interrupted(
     tmp_path: Path, data: Path, model: str
 ) -> None:
@@ -73,4 +74,5 @@ def test_without_leave_nothing_is_changed_and_the_remedy_is_told(tmp_path: Path,
 
 def test_an_alarm_that_is_to_end_the_run_does(tmp_path: Path, data: Path, model: str) -> None:
     outcome = go(data, model, tmp_path / "out", steps=8, halt_on=["drift"], thresholds={"ess": {"alarm": 1.0}})
-    assert outcome.halted is not None and outcome.halted.startswith("drift is lost: ess") and outcome.model is None
+    assert outcome.halted is not None and outcome.halted.startswith("drift is lost: ") and outcome.model is None
+    assert outcome.steps == 1 and "in the last step (alarm below 1)" in outcome.halted

@@ -116,7 +116,8 @@ def _judged(rule: Rule, history: History, config: MonitorConfig) -> tuple[Level,
 
 
 def _words(rule: Rule, value: float, start: float, bound: float, level: Level, config: MonitorConfig) -> str:
-    said = f"{rule.metric} {value:.3g} over the last {config.window} steps"
+    over = "in the last step" if config.window == 1 else f"over the last {config.window} steps"
+    said = f"{rule.metric} {value:.3g} {over}"
     if rule.of_start:
         return f"{said}, {100 * value / start:.3g}% of what it began with ({level} {rule.side} {100 * bound:g}%)"
     return f"{said} ({level} {rule.side} {bound:g})"
