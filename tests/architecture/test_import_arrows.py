@@ -97,7 +97,7 @@ def test_modules_are_named_after_what_they_own(modules: list[Any]) -> None:
 HEAVY_PACKAGES_LIVE_IN = {
     "torch": ("trainer",),
     "scipy": ("evals.stats",),
-    "jinja2": ("evals.report",),
+    "jinja2": ("evals.report", "trainer.report"),
     "matplotlib": ("evals.report",),
     "docker": ("backends.docker",),
     "aiodocker": ("backends.docker",),
@@ -105,6 +105,8 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": ("backends.daytona",),
     "e2b": ("backends.e2b",),
     "openai": ("harness.llm",),
+    "starlette": ("harness.proxy",),
+    "uvicorn": ("harness.proxy",),
     "pyarrow": ("harness.export", "trainer.samples"),
     "tokenizers": ("harness.export", "trainer.policy"),
     "transformers": ("harness.export", "trainer.policy"),
