@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.cli.text import plain
 from harness.errors import UsageError
 from harness.store.files import write_atomic
 from trainer.monitor.metrics import COST, DRIFT, EXPLORATION, FILTERS, LEARNING, LENGTHS, METRICS, SIGNAL, metric_of
@@ -46,7 +45,7 @@ def write_page(run: Run, file: Path) -> None:
     except ImportError as error:
         raise UsageError("reports need jinja2: pip install 'harness-rl[report]'") from error
     templates = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
-    templates.filters["plain"] = lambda value: plain(str(value))
+    templates.filters["plain"] = _plain
     style = Markup((_HERE / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - ours
     page = templates.get_template("page.html.j2").render(
         style=style,
@@ -64,6 +63,11 @@ def write_page(run: Run, file: Path) -> None:
         write_atomic(file, page)
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}; name another file with -o") from error
+
+
+def _plain(value: object) -> str:
+    """Text from outside with what cannot be seen made visible; the template escapes it."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(value))
 
 
 def _policy(style: str) -> str:
