@@ -55,7 +55,10 @@ def test_packages_import_only_what_lies_below_them(arrows: list[tuple[str, str]]
         f"{module} imports {target}"
         for module, target in arrows
         if _top(target) not in MAY_IMPORT[_top(module)]
-        and not (_top(module) == "trainer" and (target == "harness.__version__" or f"{target}.".startswith(_TRAINER_PREFIXES)))
+        and not (
+            _top(module) == "trainer"
+            and (target == "harness.__version__" or f"{target}.".startswith(_TRAINER_PREFIXES))
+        )
     ]
     assert not wrong, "\n".join(wrong)
 
