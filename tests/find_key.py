@@ -1,8 +1,8 @@
 """A task family for a byte-level policy, simulated: one of three files holds a key, which has to be put back.
 
 The policy reads a prompt and answers in turns that end with a newline: `cat F` shows a file, `put XXXX` hands a key
-in, `end` stops. Reward 1 if the last key put is the right one. Rollouts go in lockstep: every row consumes one token a step,
-sampled or forced, so that nothing is padded and every id and log-probability is recorded as it was sampled.
+in, `end` stops. Reward 1 if the last key put is the right one. Rollouts go in lockstep: every row consumes one token a
+step, sampled or forced, so that nothing is padded and every id and log-probability is recorded as it was sampled.
 """
 
 from __future__ import annotations

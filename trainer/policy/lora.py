@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def add_adapter(model: Any, config: LoraConfig, *, seed: int) -> None:
     settings = peft.LoraConfig(
         r=config.rank, lora_alpha=config.alpha, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM"
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft reads names that transformers is giving up
         torch.manual_seed(seed)
         try:
             peft.get_peft_model(model, settings)
