@@ -47,7 +47,7 @@ class TrajectoryWriter:
     """The only writer of one trajectory.
 
     Attributes:
-        path: the document.
+        path: the document. trajectory_id: its own id within another document; None for one that stands alone.
         own_usage: totals over the steps so far; usage: with those of the sub-agents.
         steps, tool_calls: how many there are so far.
     """
@@ -83,7 +83,7 @@ class TrajectoryWriter:
         self._watcher = watcher
         self._head = b""
         self._document: Document = document or GrowingDocument(path)
-        self._id = trajectory_id
+        self.trajectory_id = trajectory_id
         self._extra = extra
         self._subagents: list[tuple[TrajectoryWriter, EmbeddedDocument]] = []
         self._delegated: dict[str, SubagentRef] = {}
@@ -269,7 +269,7 @@ class TrajectoryWriter:
         head = {
             "schema_version": WRITTEN_VERSION,
             "session_id": self._session_id,
-            **({"trajectory_id": self._id} if self._id else {}),
+            **({"trajectory_id": self.trajectory_id} if self.trajectory_id else {}),
             "agent": self._agent.model_dump(exclude_none=True),
             **({"extra": dict(self._extra)} if self._extra else {}),
         }

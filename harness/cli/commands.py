@@ -44,6 +44,7 @@ BUILT_IN: dict[str, CommandRow] = {
     "resume": CommandRow("harness.cli.resume:resume", "Finish a job: run exactly what is still owed.", EVALUATE),
     "show": CommandRow("harness.cli.show:show", "Show a job's results, or one trial's trajectory.", INSPECT),
     "behaviour": CommandRow("harness.cli.behaviour:behaviour", "Show what a job's agents did, in numbers.", INSPECT),
+    "export": CommandRow("harness.cli.export:export", "Jobs as training data: RL rows, chats, ATIF.", INSPECT),
     "tasks": CommandRow("harness.cli.tasks:app", "List, show and start tasks.", INSPECT),
     "sandboxes": CommandRow("harness.cli.sandboxes:app", "List live sandboxes, and end those left behind.", INSPECT),
     "doctor": CommandRow("harness.cli.doctor:doctor", "Which sandboxes work here, and how to fix the others.", INSPECT),

@@ -35,7 +35,8 @@ class Endpoint:
         parameters: sampling parameters, sent as they are; those that the SDK does not know travel in the body.
         request_timeout_sec: for one request, from the first byte sent to the last one received.
         stream: ask for a stream; a broken connection is then noticed while the model still writes.
-        capture: ask for log-probabilities and token ids.
+        capture: ask for log-probabilities and token ids, in the words of vLLM and of SGLang.
+        logprobs_mode: "raw" (before temperature) or "processed" (after it), where the server's setting is known.
         send_seed: send the run's seed; not every endpoint accepts one.
         price: None where it is not known.
         retry: when to ask again.
@@ -48,6 +49,7 @@ class Endpoint:
     request_timeout_sec: float = 600.0
     stream: bool = False
     capture: bool = False
+    logprobs_mode: str | None = None
     send_seed: bool = False
     price: Price | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -80,7 +82,8 @@ class OpenAIChat:
     @property
     def sampling(self) -> Mapping[str, Any]:
         """The parameters of every call."""
-        return self._endpoint.parameters
+        mode = self._endpoint.logprobs_mode
+        return self._endpoint.parameters if mode is None else {**self._endpoint.parameters, "logprobs_mode": mode}
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
         """Answer, after as many retries as the policy and the run's time allow.
@@ -91,10 +94,10 @@ class OpenAIChat:
         give_up_at = self._clock() + context.time_left
         retry = 0
         while True:
-            started = self._clock()
+            started, started_at = self._clock(), datetime.now(UTC)
             try:
                 reply = await self._ask(request)
-                return replace(reply, retries=retry, duration_sec=self._clock() - started)
+                return replace(reply, retries=retry, started_at=started_at, duration_sec=self._clock() - started)
             except _Failed as failed:
                 error = failed.failure.error
                 wait = self._endpoint.retry.wait(retry, self._chance(), failed.asked_wait)
@@ -121,7 +124,7 @@ class OpenAIChat:
         if endpoint.send_seed:
             body["seed"] = context.seed
         if endpoint.capture:
-            body |= {"logprobs": True, "return_token_ids": True}
+            body |= wire.CAPTURE
         if endpoint.stream:
             body["stream_options"] = {"include_usage": True}
         # Everything but what the SDK insists on travels in extra_body, so that no parameter depends on its version.
@@ -138,12 +141,13 @@ class OpenAIChat:
 
         try:
             async with asyncio.timeout(self._endpoint.request_timeout_sec):
-                answer = await self._connected().chat.completions.create(**request)
+                response = await self._connected().chat.completions.with_raw_response.create(**request)
+                answer: Any = response.parse()
                 if self._endpoint.stream:
-                    return await self._read_stream(answer)
+                    return await self._read_stream(answer, response.headers)
                 if not isinstance(answer, openai.BaseModel):
                     raise _cut("the endpoint's answer is no chat completion")
-                return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price)
+                return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price, response.headers)
         except (openai.APITimeoutError, TimeoutError) as error:
             message = f"no answer within {self._endpoint.request_timeout_sec:g} s"
             raise _Failed(classify.Failure(errors.ModelTimeout(message), True)) from error
@@ -158,8 +162,8 @@ class OpenAIChat:
         except ValueError as error:
             raise _cut("the endpoint's answer is not JSON") from error
 
-    async def _read_stream(self, chunks: Any) -> Reply:
-        reply = wire.StreamedReply()
+    async def _read_stream(self, chunks: Any, headers: Mapping[str, str]) -> Reply:
+        reply = wire.StreamedReply(headers)
         async with chunks:
             async for chunk in _received(chunks):
                 reply.add(chunk.to_dict(warnings=False))

@@ -34,6 +34,7 @@ from harness.records import (
 )
 from harness.redaction import Redactor
 from harness.store.files import to_json, write_atomic
+from harness.store.rollout import RolloutWriter
 from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
@@ -247,11 +248,13 @@ class _Trial:
             redact=self.redact,
             watcher=meter,
         )
+        rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
             task_name=self.task.name,
             step=step,
             sandbox=sandbox,
             trajectory=trajectory,
+            rollout=rollout,
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
@@ -263,8 +266,9 @@ class _Trial:
             result = await self._run_agent(run)
         finally:
             trajectory.close()
+            rollout.close()
             self.result.user = self.session.record()
-            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata)
+            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
             record.behaviour = meter.result()
             record.stop = result.stop.value
             if record.agent_execution is not None:

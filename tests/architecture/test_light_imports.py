@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "numpy", "scipy", "pandas", "ray", "sqlalchemy"),
+    *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "tokenizers"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry"),
 }

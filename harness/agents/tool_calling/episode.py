@@ -224,6 +224,7 @@ class Episode:
     def _record(self, reply: Reply, calls: Sequence[Call] = (), **flags: bool | str) -> None:
         record_answer(
             self._trajectory,
+            self._scene.run.rollout,
             reply,
             calls,
             sampling=self._scene.model.sampling,
