@@ -12,8 +12,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.records import TrialResult
 from harness.store.files import read_json
-from harness.store.layout import JobPaths, TrialPaths, slug
-from harness.store.reader import load_result, read_results
+from harness.store.layout import JobPaths, TrialPaths
+from harness.store.reader import group_of, load_result, read_results
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,6 @@ def _add_job(job: Job, attempts: Attempts) -> None:
         attempts.unreadable["never_finished"] += job.planned - known
     elif job.planned is None:
         attempts.unreadable["never_finished"] += len(interrupted)
-
-
-def group_of(result: TrialResult) -> str:
-    """What attempts are compared in: the task and its content. Records of Harbor get the name that ours have."""
-    return result.group_id or f"{slug(result.task_name)}@{result.task_checksum[:12]}"
 
 
 def read_attempt(ref: AttemptRef) -> TrialResult | None:

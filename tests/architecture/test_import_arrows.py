@@ -17,7 +17,7 @@ MAY_IMPORT = {
 TRAINER_READS_HARNESS_IN = {"trainer.samples.source", "trainer.rollout.harness_engine"}
 
 RANKS = (
-    {"errors", "redaction", "strict_json"},
+    {"errors", "packed", "redaction", "strict_json"},
     {"atif", "llm", "task", "failures"},
     {"records", "behaviour"},
     {"agents", "proxy", "store"},
@@ -104,6 +104,9 @@ HEAVY_PACKAGES_LIVE_IN = {
     "tokenizers": "harness.export",
     "transformers": "harness.export",
     "langsmith": "harness.tracing",
+    "sqlalchemy": "harness.store.index",
+    "psycopg": "harness.store.index",
+    "zstandard": "harness.packed",
 }
 
 

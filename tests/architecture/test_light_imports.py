@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "tokenizers"),
+    *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "psycopg", "tokenizers"),
+    "zstandard",
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry"),
 }
