@@ -103,4 +103,4 @@ class Entry:
 def timestamp(moment: datetime) -> str:
     """A moment as the index spells it. A moment without a zone is taken for UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
