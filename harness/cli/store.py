@@ -24,7 +24,7 @@ _FAILED = 1
 def verify(folders: Folders) -> int:
     """Read every file of every trial, and hold it against the others; exit code 1 where something is damaged.
 
-    Strict JSON, valid ATIF, rollouts whose checksums hold, and counts that agree between record, trajectory and rollout.
+    Strict JSON, valid ATIF, rollouts whose checksums hold, and the same counts in record, trajectory and rollout.
     """
     from harness.cli.text import plain
     from harness.store.damage import damage_of_job, damage_of_trial

@@ -65,12 +65,12 @@ def write_jobs(folder: Path, count: int) -> None:
         for number in range(TRIALS):
             task, attempt = divmod(number, 8)
             trial = f"{folder}/job-{job:03}/task-{task}__{attempt + 1}"
-            os.makedirs(f"{trial}/agent")
+            os.makedirs(f"{trial}/agent")  # noqa: PTH103 – paths as objects would be half of the time
             os.link(kinds / str(rng.randrange(KINDS)), f"{trial}/agent/trajectory.json")
             begun = start + timedelta(seconds=number)
             text = rng.choice(records).replace("@BEGUN@", begun.isoformat()).replace("@TASK@", str(task))
             text = text.replace("@ENDED@", (begun + timedelta(seconds=60)).isoformat()).replace("@TRIAL@", trial)
-            with open(f"{trial}/result.json", "w") as file:
+            with open(f"{trial}/result.json", "w") as file:  # noqa: PTH123
                 file.write(text.replace('"@ATTEMPT@"', str(attempt + 1)))
 
 

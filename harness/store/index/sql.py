@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from harness.errors import UsageError
@@ -26,7 +26,7 @@ class Answer:
     """Rows under their columns' names; `cut` where there were more."""
 
     columns: tuple[str, ...]
-    rows: list[Sequence[Any]]
+    rows: list[tuple[Any, ...]]
     cut: bool
 
 
@@ -80,5 +80,10 @@ def _postgres(database: Database, statement: str, limit: int | None, timeout_sec
 
 
 def _answer(columns: tuple[str, ...], cursor: Any, limit: int | None) -> Answer:
-    rows = list(cursor.fetchall() if limit is None else cursor.fetchmany(limit + 1))
+    rows = [tuple(map(_plain, row)) for row in (cursor.fetchall() if limit is None else cursor.fetchmany(limit + 1))]
     return Answer(columns, rows if limit is None else rows[:limit], limit is not None and len(rows) > limit)
+
+
+def _plain(value: Any) -> Any:
+    """PostgreSQL's means of whole numbers are decimals."""
+    return float(value) if isinstance(value, Decimal) else value
