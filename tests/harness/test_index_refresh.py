@@ -17,7 +17,6 @@ import pytest
 from stored import trial, write_trajectory
 
 from harness.store.index.database import IndexMissing, IndexTrouble, default_path
-from harness.store.index.refresh import BATCH
 from harness.store.trajectories import TrajectoryStore
 
 REPO = Path(__file__).parents[2]
@@ -198,9 +197,14 @@ def test_a_refresh_that_runs_out_of_time_goes_on_where_it_stopped(jobs_dir: Path
         assert store.refresh().complete and store.count() == 3
 
 
-ONE_INDEXER = (
-    "import sys; from harness.store.trajectories import TrajectoryStore; TrajectoryStore(sys.argv[1]).refresh()"
-)
+ONE_INDEXER = """
+import sys
+from harness.store.index import refresh
+from harness.store.trajectories import TrajectoryStore
+refresh.BATCH = 10
+TrajectoryStore(sys.argv[1]).refresh()
+"""
+MANY = 150
 
 
 def indexer(jobs: Path) -> subprocess.Popen[str]:
@@ -210,33 +214,34 @@ def indexer(jobs: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.slow
 def test_two_indexers_at_once_make_one_index(jobs_dir: Path) -> None:
-    for number in range(BATCH + 50):
+    for number in range(MANY):
         trial(jobs_dir, f"t{number}__1", reward=1.0, calls=[("bash", "ls", 0)])
-    for both in [indexer(jobs_dir), indexer(jobs_dir)], [indexer(jobs_dir) for _ in range(2)]:
-        for each in both:
-            _, errors = each.communicate(timeout=120)
-            assert each.returncode == 0, errors
+    for each in [indexer(jobs_dir), indexer(jobs_dir)]:
+        _, errors = each.communicate(timeout=60)
+        assert each.returncode == 0, errors
     together = dump(jobs_dir)
     with TrajectoryStore(jobs_dir) as store:
-        assert store.count() == BATCH + 50 and store.count("tool=bash") == BATCH + 50
+        assert store.count() == MANY and store.count("tool=bash") == MANY
         store.rebuild()
     assert dump(jobs_dir) == together
 
 
 @pytest.mark.slow
-def test_an_indexer_killed_at_any_moment_leaves_an_index_that_the_next_one_completes(
-    jobs_dir: Path,
-) -> None:
-    for number in range(2 * BATCH):
+def test_an_indexer_killed_at_any_moment_leaves_an_index_that_the_next_one_completes(jobs_dir: Path) -> None:
+    for number in range(MANY):
         trial(jobs_dir, f"t{number}__1", reward=1.0, calls=[("bash", "ls", 0)] * 2)
-    for delay in (0.4, 0.6, 0.8, 1.0, 1.3):
+    interrupted = 0
+    for delay in (0.0, 0.03, 0.1):
         shutil.rmtree(jobs_dir / ".harness", ignore_errors=True)
         process = indexer(jobs_dir)
+        while not default_path(jobs_dir).with_name("index.sqlite-wal").exists() and process.poll() is None:
+            time.sleep(0.001)
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         with TrajectoryStore(jobs_dir) as store:
-            store.refresh()
-            assert store.count() == 2 * BATCH
-            assert store.sql("SELECT count(*) FROM calls").rows == [(4 * BATCH,)]
+            interrupted += store.refresh().added > 0
+            assert store.count() == MANY
+            assert store.sql("SELECT count(*) FROM calls").rows == [(2 * MANY,)]
             assert store.sql("SELECT count(*) FROM trials WHERE id NOT IN (SELECT id FROM files)").rows == [(0,)]
+    assert interrupted
