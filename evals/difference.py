@@ -101,4 +101,5 @@ def t_interval_of(pairs: Sequence[tuple[Totals, Totals]], confidence: float) -> 
 
 def points(value: float, *, sign: bool = False) -> str:
     """A difference of shares, in percentage points."""
-    return f"{100 * value:+.1f}pp" if sign else f"{100 * value:.1f}pp"
+    shown = round(100 * value, 1) + 0.0  # no "-0.0"
+    return f"{shown:+.1f}pp" if sign else f"{shown:.1f}pp"

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.failures import Outcome
 from harness.job.config import load_job
-from harness.job.progress import load_summary
+from harness.job.progress import See, load_summary
 from harness.job.summary import Finished, JobSummary
 from harness.store.layout import JobPaths
 
@@ -102,11 +102,22 @@ class Run:
 
 def run_of_job(folder: Path) -> Run:
     """Read a job's folder, ours or Harbor's. Raises UsageError where it holds no trials."""
+    return read_job(folder)[0]
+
+
+def read_job(folder: Path, see: See | None = None) -> tuple[Run, JobSummary]:
+    """Read a job's folder once, for whoever needs its attempts, too; `see` is shown every record.
+
+    Raises UsageError where it holds no trials. With `see`, a job of which no trial has ended yet is welcome.
+    """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a job's folder")
     paths = JobPaths(folder)
-    summary, findings = load_summary(paths)
-    return run_of_summary(summary, label=str(folder), planned=_planned(paths), findings=tuple(findings))
+    planned = _planned(paths)
+    summary, findings = load_summary(paths, see, empty=see is not None)
+    if not (summary.last or findings or summary.n_total or planned):
+        raise UsageError(f"{folder} holds no trials")
+    return run_of_summary(summary, label=str(folder), planned=planned, findings=tuple(findings)), summary
 
 
 def run_of_summary(

@@ -30,7 +30,7 @@ def parse_trajectory(text: str | bytes, *, where: str = "trajectory") -> Traject
 
 
 def _parse_whole(text: str | bytes) -> Trajectory | None:
-    """Text to trajectory in one step, several times as fast; None for what needs the strict reader's judgement."""
+    """Text to values in one step, which is twice as fast; None for what needs the strict reader's judgement."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if b"NaN" in raw or b"Infinity" in raw:
         return None

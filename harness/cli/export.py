@@ -49,7 +49,7 @@ def export(
         Path | None, typer.Option("--out", "-o", help="The folder to write; an export that is there is replaced.")
     ] = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="What would be kept, masked and dropped, and why; writes nothing.")
+        bool, typer.Option("--stats", help="What is kept, masked and dropped, and why; without -o nothing is written.")
     ] = False,
     check: Annotated[
         Path | None, typer.Option("--check", help="Validate the export in this folder, row by row.")
@@ -97,11 +97,9 @@ def export(
         raise UsageError("name the jobs to export, e.g.: harness export jobs/my-job --to-rl -o data")
     if to_rl + to_sft + to_atif > 1 or not (to_rl or to_sft or to_atif or stats):
         raise UsageError("choose one of --to-rl, --to-sft and --to-atif (or --stats to only count)")
-    if stats:
-        if out is not None or to_sft or to_atif:
-            raise UsageError(
-                "--stats counts what --to-rl would write and writes nothing: leave out -o, --to-sft, --to-atif"
-            )
+    if stats and (to_sft or to_atif):
+        raise UsageError("--stats counts what --to-rl would write; leave out --to-sft and --to-atif")
+    if stats and out is None:
         return _count(jobs, realign_below, retokenize, console)
     if out is None:
         raise UsageError("say where to write: -o FOLDER")

@@ -6,6 +6,7 @@ Derived from the trials' records, which are the source of truth; it can be made 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from harness.errors import UsageError
 from harness.failures import Outcome
 from harness.job.early import Decision
 from harness.job.summary import Finished, JobSummary
-from harness.records import now
+from harness.records import TrialResult, now
 from harness.store.files import read_json, to_json, write_atomic
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
@@ -116,23 +117,31 @@ def write_job_result(paths: JobPaths, document: dict[str, Any], *, durable: bool
     write_atomic(paths.result, to_json(document), durable=durable)
 
 
-def summarise(paths: JobPaths, n_total: int | None = None, pass_mark: float = 1.0) -> tuple[JobSummary, list[str]]:
+See = Callable[[str, TrialResult], None]
+"""Is shown every execution's folder name and record while a job is read, so that nobody reads it twice."""
+
+
+def summarise(
+    paths: JobPaths, n_total: int | None = None, pass_mark: float = 1.0, see: See | None = None
+) -> tuple[JobSummary, list[str]]:
     """The summary of a job folder, ours or Harbor's, and one line for each record that could not be read."""
     summary = JobSummary(n_total=0, pass_mark=pass_mark)
     findings = []
     for name, result, problem in read_results(paths):
         if result is not None:
             summary.add(Finished.of(result))
+            if see is not None:
+                see(name, result)
         elif problem is not None and not problem.startswith("no result"):
             findings.append(f"{name}/{problem}")
     summary.n_total = max(n_total or 0, len(summary.last))
     return summary, findings
 
 
-def load_summary(paths: JobPaths) -> tuple[JobSummary, list[str]]:
+def load_summary(paths: JobPaths, see: See | None = None, *, empty: bool = False) -> tuple[JobSummary, list[str]]:
     """The summary of a job as it was run: its own pass mark and number of attempts, where its record tells them.
 
-    Raises UsageError for a folder without trials.
+    Raises UsageError for a folder without trials, unless `empty` ones are welcome.
     """
     n_total, pass_mark = None, 1.0
     try:
@@ -141,7 +150,7 @@ def load_summary(paths: JobPaths) -> tuple[JobSummary, list[str]]:
         pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
     except (OSError, ValueError, AttributeError, TypeError):
         pass  # a job that was killed has none yet, and one of Harbor's has no pass mark
-    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark)
-    if not summary.last and not findings:
+    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark, see)
+    if not (summary.last or findings or empty):
         raise UsageError(f"{paths.root} holds no trials")
     return summary, findings

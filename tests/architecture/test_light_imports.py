@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "psycopg", "tokenizers"),
-    "zstandard",
+    *("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "psycopg"),
+    *("matplotlib", "jinja2", "zstandard"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
-    *("openai", "langsmith", "opentelemetry"),
+    *("openai", "langsmith", "opentelemetry", "starlette", "uvicorn", "httpx"),
 }
 SDKS = {"docker", "aiodocker", "modal", "daytona", "e2b", "openai"}
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")

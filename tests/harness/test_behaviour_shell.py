@@ -88,7 +88,7 @@ def test_any_text_is_read_without_an_error_and_a_redirection_to_a_file_never_ins
     "hostile", ["$(" * 40_000, "(" * 40_000, "`" * 40_001, "<<A " * 20_000, "'" * 50_001, "a;" * 50_000]
 )
 def test_hostile_scripts_are_read_in_linear_time(hostile: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse(hostile)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert not parse("a" * (MAX_CHARS + 1)).clear

@@ -132,7 +132,7 @@ def test_a_folder_without_tasks_says_what_a_task_is(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_names_the_suites_and_the_closest(ten: Path) -> None:
-    with pytest.raises(UsageError, match=r"bundled: hello.*did you mean hello"):
+    with pytest.raises(UsageError, match=r"bundled: core, hello.*did you mean hello"):
         load_dataset("helo")
     with pytest.raises(UsageError, match=r"did you mean .*/ten"):
         load_dataset(str(ten.parent / "tne"))

@@ -4,7 +4,7 @@ cd /app
 site() { # NAME
     own=$(sed -n "s/^$1: //p" /skills/site-codes/exceptions.txt)
     if [ -n "$own" ]; then echo "$own"; return; fi
-    letters=$(tr 'a-z' 'A-Z' <<< "$1" | tr -cd 'B-DF-HJ-NP-TV-Z')XXX
+    letters=$(tr 'a-z' 'A-Z' <<< "$1" | tr -cd 'B-DF-HJ-NP-TV-Z')WWW
     echo "${letters:0:3}"
 }
 alphabet=ABCDEFGHJKLMNPQRSTVWXYZ

@@ -18,24 +18,24 @@ main() {
         'note-1|class -'
         'note-2|docket HRB-622-045-W'
         'note-2|from HRB'
-        'note-2|to QYX'
+        'note-2|to QYW'
         'note-2|kilograms 3790'
         'note-2|pallets 8'
         'note-2|class 8'
-        'note-3|docket XXX-622-001-G'
-        'note-3|from XXX'
+        'note-3|docket WWW-622-001-G'
+        'note-3|from WWW'
         'note-3|to MKT'
         'note-3|kilograms 330'
         'note-3|pallets 2'
         'note-3|class 3'
         'register|HRB-621-044-P'
         'register|HRB-622-045-W'
-        'register|XXX-622-001-G'
+        'register|WWW-622-001-G'
     )
     local before='HRB-588-041-K
 MLX-590-007-B
 HRB-601-042-T
-QYX-604-011-C
+QYW-604-011-C
 HRB-604-043-A
 MLX-611-008-Z'
     local notes=(/app/note-1.txt /app/note-2.txt /app/note-3.txt)
