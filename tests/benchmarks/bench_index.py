@@ -2,7 +2,8 @@
 
 Printed: trials a second of one process, the milliseconds of typical queries (p50 and p95 of 30 runs each, the store
 being open), the seconds of a refresh without changes, and the index's size.
-Limits: 500 trials a CPU-second, p50 below 50 ms each, 5 CPU-seconds for the refresh.
+Limits, of this process's CPU time, which a busy machine stretches least: 500 trials a second, p50 of each query below
+50 ms, 5 s for the refresh.
 The trials are written to memory (/dev/shm, where there is one) and removed afterwards.
 """
 
@@ -157,10 +158,12 @@ def test_an_index_of_a_hundred_thousand_trials_is_soon_made_and_sooner_asked(job
     assert (again.added, again.changed, again.removed) == (0, 0, 0)
     medians = {}
     for name, text in QUERIES.items():
-        took = sorted(_milliseconds(store, text) for _ in range(RUNS))
-        medians[name] = statistics.median(took)
+        both = [_milliseconds(store, text) for _ in range(RUNS)]
+        took, medians[name] = sorted(wall for wall, _ in both), statistics.median(busy for _, busy in both)
         found = store.count(text)
-        print(f"{name:>22}: p50 {medians[name]:5.1f} ms, p95 {took[int(RUNS * 0.95)]:5.1f} ms, {found:,} trials")
+        print(
+            f"{name:>22}: p50 {statistics.median(took):5.1f} ms ({medians[name]:.1f} CPU-ms), p95 {took[int(RUNS * 0.95)]:5.1f} ms, {found:,} trials"
+        )
     counting = sorted(_counting(store) for _ in range(RUNS))
     print(f"{'by:task':>22}: p50 {statistics.median(counting):5.1f} ms, p95 {counting[int(RUNS * 0.95)]:5.1f} ms")
     store.close()
@@ -169,11 +172,11 @@ def test_an_index_of_a_hundred_thousand_trials_is_soon_made_and_sooner_asked(job
     assert cpu < 5
 
 
-def _milliseconds(store: TrajectoryStore, text: str) -> float:
-    """The first 50 trials, as `harness query` shows them."""
-    before = time.perf_counter()
+def _milliseconds(store: TrajectoryStore, text: str) -> tuple[float, float]:
+    """The wall and CPU time of the first 50 trials, as `harness query` shows them."""
+    wall, cpu = time.perf_counter(), time.process_time()
     list(store.query(text, limit=50))
-    return 1000 * (time.perf_counter() - before)
+    return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
 
 
 def _counting(store: TrajectoryStore) -> float:

@@ -37,23 +37,24 @@ def _postgres_position(element: Any, compiler: Any, **options: Any) -> str:
 
 def select_trials(wanted: Filter, limit: int | None = None) -> sa.Select[Any]:
     """The trials that a filter describes, the latest first."""
-    query = sa.select(*(column for column in trials.c if column.name != "id")).where(*conditions(wanted))
+    query = sa.select(*(column for column in trials.c if column.name != "id"))
+    query = query.select_from(_source(wanted)).where(*conditions(wanted))
     return query.order_by(trials.c.started_at.desc().nulls_last(), trials.c.id.desc()).limit(limit)
 
 
 def count_trials(wanted: Filter) -> sa.Select[Any]:
     """How many those are."""
-    return sa.select(sa.func.count()).select_from(trials).where(*conditions(wanted))
+    return sa.select(sa.func.count()).select_from(_source(wanted)).where(*conditions(wanted))
 
 
 def count_by(wanted: Filter, name: str) -> sa.Select[Any]:
     """By each value of a column: trials, the mean reward of the scored ones, and how many had each outcome."""
-    source: sa.FromClause = trials
+    source = _source(wanted)
     key: sa.ColumnElement[Any]
     field = FIELDS[name]
     if field.place is Place.LABEL:
         ours = sa.and_(labels.c.trial_id == trials.c.id, labels.c.kind == field.column)
-        source, key = trials.outerjoin(labels, ours), labels.c.value
+        source, key = source.outerjoin(labels, ours), labels.c.value
     else:
         key = trials.c[field.column]
     scored = trials.c.outcome == Outcome.SCORED.value
@@ -65,12 +66,21 @@ def count_by(wanted: Filter, name: str) -> sa.Select[Any]:
     return query.where(*conditions(wanted)).group_by(key).order_by(key.nulls_last())
 
 
+def _source(wanted: Filter) -> sa.FromClause:
+    """Trials, with what a filter asks about them beside."""
+    if any(term.field.place is Place.BEHAVIOUR for term in wanted.terms):
+        return trials.outerjoin(behaviour, behaviour.c.trial_id == trials.c.id)
+    return trials
+
+
 def conditions(wanted: Filter) -> Sequence[Condition]:
     """What a trial must be."""
     found = [_condition(term) for term in wanted.terms if term.field.place is not Place.CALL]
-    of_calls = [_compare(calls.c[term.field.column], term) for term in wanted.terms if term.field.place is Place.CALL]
+    of_calls = [term for term in wanted.terms if term.field.place is Place.CALL]
     if of_calls:
-        found.append(trials.c.id.in_(sa.select(calls.c.trial_id).where(*of_calls)))
+        of_calls.sort(key=lambda term: "~" in term.op)  # looking into a text costs most: last, for the fewest
+        compared = [_compare(calls.c[term.field.column], term) for term in of_calls]
+        found.append(trials.c.id.in_(sa.select(calls.c.trial_id).where(*compared)))
     return found
 
 
@@ -83,27 +93,28 @@ def _condition(term: Term) -> Condition:
         case Place.SUPERSEDED:
             return trials.c.id.in_(_superseded()) if _wants(term) else trials.c.id.not_in(_superseded())
         case Place.BEHAVIOUR:
-            return _beside(behaviour, behaviour.c[term.field.column], term)
+            return _compare(behaviour.c[term.field.column], term)
         case _:
-            of_that_name = rewards.c.name == term.field.column
-            return _beside(rewards, rewards.c.value, term, of_that_name)
+            return _rewarded(term)
 
 
-def _beside(table: sa.Table, column: sa.Column[Any], term: Term, *more: Condition) -> Condition:
-    """About a number in a row beside the trial's, which may be missing: then the number is unknown."""
-    holds = trials.c.id.in_(sa.select(table.c.trial_id).where(_compare(column, term), *more))
+def _rewarded(term: Term) -> Condition:
+    """About a part of the reward; where there is no such part, it is unknown."""
+    named = rewards.c.name == term.field.column
+    holds = trials.c.id.in_(sa.select(rewards.c.trial_id).where(_compare(rewards.c.value, term), named))
     unknown = (term.op == "=" and None in term.values) or (term.op == "!=" and None not in term.values)
-    return holds | trials.c.id.not_in(sa.select(table.c.trial_id).where(*more)) if unknown else holds
+    return holds | trials.c.id.not_in(sa.select(rewards.c.trial_id).where(named)) if unknown else holds
 
 
 def _labelled(term: Term) -> Condition:
     """About one of several labels; negated, about all of them."""
-    of_kind = labels.c.kind == term.field.column
-    any_label = trials.c.id.in_(sa.select(labels.c.trial_id).where(of_kind))
+    # Asked trial by trial, in the order of time: most labels are common, and the first page is soon full.
+    ours = sa.and_(labels.c.trial_id == trials.c.id, labels.c.kind == term.field.column)
+    any_label = sa.exists().where(ours)
     positive = Term(term.field, term.op.removeprefix("!"), tuple(value for value in term.values if value is not None))
     found: Condition = sa.false()
     if positive.values:
-        found = trials.c.id.in_(sa.select(labels.c.trial_id).where(of_kind, _compare(labels.c.value, positive)))
+        found = sa.exists().where(ours, _compare(labels.c.value, positive))
     if None in term.values:
         found = found | ~any_label
     return ~found if term.op.startswith("!") else found

@@ -70,7 +70,6 @@ trials = sa.Table(
     *_columns(TrialRow),
     sa.Index("trials_by_attempt", "root", "job", "task", "attempt", "retry"),
     sa.Index("trials_by_time", "started_at"),
-    sa.Index("trials_by_outcome", "outcome"),
     sa.Index("trials_by_task", "task"),
 )
 
@@ -101,7 +100,13 @@ behaviour = sa.Table(
     *(_number(name) for name in Behaviour.model_fields),
 )
 
-calls = sa.Table("calls", metadata, sa.Column(*_TRIAL_ID, nullable=False, index=True), *_columns(CallRow))
+calls = sa.Table(
+    "calls",
+    metadata,
+    sa.Column(*_TRIAL_ID, nullable=False, index=True),
+    *_columns(CallRow),
+    sa.Index("calls_by_exit", "exit_code", "tool", "trial_id"),
+)
 
 OF_A_TRIAL = (labels, rewards, behaviour, calls)
 """What hangs on a trial by `trial_id`."""
