@@ -20,7 +20,7 @@ from evals.gate.policy import OnInconclusive, Policy
 from evals.gate.quarantine import Entry, Quarantined, apply
 from evals.gate.rule import Reading, Verdict, read
 from evals.pairing import Pairing, pair
-from evals.run import Run, TaskRun, unscored
+from evals.run import Run, TaskRun
 
 PASSED, FAILED, INVALID, UNDECIDED = 0, 1, 3, 4
 """Exit codes; 2 is a request that cannot be."""
@@ -110,7 +110,7 @@ def _invalid(base: Run, new: Run, pairing: Pairing, policy: Policy, comparison: 
         )
     for name, run in (("baseline", base), ("job", new)):
         if run.total and run.missing / run.total > policy.max_infra + 1e-12:
-            why = ", ".join(f"{count} {outcome}" for outcome, count in unscored(run.outcomes).items())
+            why = ", ".join(f"{count} {outcome}" for outcome, count in run.unscored.items())
             found.append(
                 f"{run.missing} of {run.total} attempts of the {name} say nothing of the agent ({why or 'missing'}): "
                 f"{run.missing / run.total:.1%}, allowed are {policy.max_infra:.1%}"
