@@ -190,8 +190,8 @@ def _notes(comparison: Comparison, policy: Policy) -> list[str]:
     found = []
     if not comparison.pairing.complete and policy.intersect:
         found.append(f"left out: {comparison.pairing.left_out}")
-    if ungraded := comparison.pairing.ungraded:
-        found.append(f"left out for want of attempts that count: {', '.join(ungraded[:5])}")
+    if ungraded := comparison.pairing.without_verdict:
+        found.append(f"left out for want of attempts that count: {ungraded}")
     if comparison.imbalance <= 0.05:
         found.append(f"attempts went missing unequally often in the two runs (Fisher p = {comparison.imbalance:.2g})")
     for category in policy.pinned:

@@ -200,3 +200,7 @@ def test_a_job_without_its_own_record_is_read_as_it_was_asked(tmp_path: Path) ->
     assert (summary.counts["pending"], summary.pass_mark) == (1, 0.5)
     assert run.total == summary.n_total
     assert told("summary", job, "--json")["counts"]["pending"] == 1
+
+
+def test_a_difference_that_no_task_shows_is_not_a_certain_zero(job: Path) -> None:
+    assert "mean reward: +0.000, sign-flip p = 1" in harness("compare", job, job).out
