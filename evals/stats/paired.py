@@ -176,7 +176,7 @@ def _square_and_add(new: tuple[int, int], base: tuple[int, int], phi: float, z: 
 
 @dataclass(frozen=True, slots=True)
 class PairedT:
-    """Student's t on differences, one per task. None where the spread is unknown: one task, or none that differs from the others."""
+    """Student's t on differences, one per task. None where the spread is unknown: one task, or all alike."""
 
     mean: float
     error: float | None

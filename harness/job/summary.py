@@ -174,11 +174,17 @@ class JobSummary:
         return sorted({category for finished in self.last.values() for category in finished.categories})
 
     def failures(self) -> list[tuple[str, str, int]]:
-        """Failures as (category, tag, attempts), the most frequent first."""
-        counted = Counter(
-            (finished.category, finished.tag) for finished in self.last.values() if finished.category and finished.tag
+        """Failures as (category, tag, attempts), the most frequent first.
+
+        A record of Harbor's has neither; where it ended without a verdict they are its outcome and its exception.
+        """
+        found = (
+            (finished.category or finished.outcome.value, finished.tag or finished.exception)
+            for finished in self.last.values()
+            if finished.category or finished.outcome is not Outcome.SCORED
         )
-        return [(category, tag, count) for (category, tag), count in counted.most_common() if category and tag]
+        counted = Counter((category, tag) for category, tag in found if tag)
+        return [(category, tag, count) for (category, tag), count in counted.most_common()]
 
     @property
     def infra_rate(self) -> float:

@@ -204,3 +204,12 @@ def test_a_job_without_its_own_record_is_read_as_it_was_asked(tmp_path: Path) ->
 
 def test_a_difference_that_no_task_shows_is_not_a_certain_zero(job: Path) -> None:
     assert "mean reward: +0.000, sign-flip p = 1" in harness("compare", job, job).out
+
+
+def test_a_job_of_harbor_s_tells_why_its_attempts_have_no_verdict() -> None:
+    harbor = Path(__file__).parents[1] / "harness" / "data" / "harbor-jobs" / "fail1"
+    shown = told("show", harbor, "--json")
+    missing = shown["counts"]["infra_error"] + shown["counts"]["task_error"]
+    told_of = [each for each in shown["failures"] if each["category"] in ("infra_error", "task_error")]
+    assert missing == 11
+    assert sum(each["count"] for each in told_of) == missing
