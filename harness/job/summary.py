@@ -179,12 +179,11 @@ class JobSummary:
         A record of Harbor's has neither; where it ended without a verdict they are its outcome and its exception.
         """
         found = (
-            (finished.category or finished.outcome.value, finished.tag or finished.exception)
+            (finished.category or finished.outcome.value, finished.tag or finished.exception or "no_valid_reward")
             for finished in self.last.values()
             if finished.category or finished.outcome is not Outcome.SCORED
         )
-        counted = Counter((category, tag) for category, tag in found if tag)
-        return [(category, tag, count) for (category, tag), count in counted.most_common()]
+        return [(category, tag, count) for (category, tag), count in Counter(found).most_common()]
 
     @property
     def infra_rate(self) -> float:
