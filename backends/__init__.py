@@ -16,6 +16,7 @@ from backends.errors import (
     SandboxTimeout,
     SandboxUnavailable,
     SandboxUnsupported,
+    SandboxUnusable,
 )
 from backends.lifecycle import open_sandbox
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol, SandboxProvider
@@ -53,6 +54,7 @@ __all__ = [
     "SandboxTimeout",
     "SandboxUnavailable",
     "SandboxUnsupported",
+    "SandboxUnusable",
     "backend_names",
     "create_provider",
     "open_sandbox",

@@ -2,6 +2,7 @@
 
     SandboxError
     ├── SandboxUnavailable      the sandbox is gone, dead or unreachable
+    ├── SandboxUnusable         the sandbox lives, and no longer starts a shell
     ├── SandboxStartError       the engine or provider refused to start one
     ├── SandboxTimeout          an infrastructure operation missed its deadline (also a TimeoutError)
     ├── SandboxOutOfMemory      the sandbox itself was killed for memory
@@ -29,9 +30,12 @@ class SandboxError(Exception):
         backend: name of the backend that raised, e.g. "docker".
         operation: what was attempted, e.g. "start", "execute".
         sandbox_id: the sandbox, where one existed.
+        retryable: whether the same request on a fresh sandbox is likely to work.
+        retry_after: seconds after which the provider wants to be asked again; None where it does not say.
     """
 
     retryable: bool = True
+    retry_after: float | None = None
 
     def __init__(self, message: str, *, backend: str = "", operation: str = "", sandbox_id: str | None = None) -> None:
         super().__init__(message)
@@ -45,6 +49,10 @@ class SandboxError(Exception):
 
 class SandboxUnavailable(SandboxError):
     """The sandbox is gone, dead or unreachable."""
+
+
+class SandboxUnusable(SandboxError):
+    """The sandbox lives, by its provider's word, and no longer starts a shell, which it did before."""
 
 
 class SandboxStartError(SandboxError):

@@ -117,6 +117,7 @@ BY_ERROR: dict[type[BaseException], Verdict] = {
     sandbox.SandboxOutOfMemory: _infra(Layer.SANDBOX, _OOM, "sandbox_oom"),
     sandbox.SandboxTimeout: _infra(Layer.SANDBOX, _TIMEOUT, "sandbox_timeout"),
     sandbox.SandboxUnavailable: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_unavailable"),
+    sandbox.SandboxUnusable: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_unusable"),
     sandbox.SandboxStartError: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_start"),
     sandbox.SandboxQuotaError: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_quota"),
     sandbox.SandboxAuthError: _infra(Layer.SANDBOX, _SANDBOX, "sandbox_auth", retry=False),
@@ -154,6 +155,13 @@ BY_ERROR: dict[type[BaseException], Verdict] = {
 }
 """The most specific class wins."""
 
+BY_REPETITION: dict[type[BaseException], Verdict] = {sandbox.SandboxUnusable: _agent("sandbox_unusable")}
+"""In place of the row above where the execution before ended so, too, and this one did in the agent's hands.
+
+Once it may have been chance. An agent that removes the shell or fills the process table of one sandbox after the other
+has failed its task, and must not be spared a zero by that.
+"""
+
 AGENT_CRASH = BY_ERROR[errors.AgentError]
 """An exception of no known class that crossed the agent's boundary: a bug of the agent's code, or of ours."""
 
@@ -172,9 +180,14 @@ WRONG_ANSWER = _agent("wrong_answer")
 """The agent finished, the verifier graded it, and the reward is below the pass mark."""
 
 
-def verdict_of(error: BaseException, *, in_agent: bool = False) -> Verdict:
-    """The row of the most specific class of `error`; an unknown class is a bug of the layer that was running."""
+def verdict_of(error: BaseException, *, in_agent: bool = False, before: str | None = None) -> Verdict:
+    """The row of the most specific class of `error`; an unknown class is a bug of the layer that was running.
+
+    `before` is how the execution that this one repeats ended, by its tag, if it is the agent that had this sandbox.
+    """
     for cls in type(error).__mro__:
+        if cls in BY_REPETITION and BY_REPETITION[cls].tag == before:
+            return BY_REPETITION[cls]
         if cls in BY_ERROR:
             return BY_ERROR[cls]
     if isinstance(error, OSError) and error.errno in NO_SPACE:

@@ -69,19 +69,23 @@ class AgentInfo(_Record):
 
 
 class AgentUsage(_Record):
-    """Tokens and cost as reported; `incomplete` when some call told none, `unpriced_calls` where no price is known."""
+    """Tokens and cost as reported; `incomplete` when some call told none, `unpriced_calls` where no price is known.
+
+    `n_sampled_calls` have their sampled tokens on record; where there are calls and none of those, it is text only.
+    """
 
     n_input_tokens: int | None = None
     n_cache_tokens: int | None = None
     n_output_tokens: int | None = None
     cost_usd: Measure = None
     n_calls: int = 0
+    n_sampled_calls: int = 0
     incomplete: bool = False
     unpriced_calls: int = 0
     metadata: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, usage: Usage, metadata: dict[str, Any] | None = None) -> AgentUsage:
+    def of(cls, usage: Usage, metadata: dict[str, Any] | None = None, *, sampled_calls: int = 0) -> AgentUsage:
         """The totals of a run, as the record keeps them."""
         return cls(
             n_input_tokens=usage.prompt_tokens,
@@ -89,6 +93,7 @@ class AgentUsage(_Record):
             n_output_tokens=usage.completion_tokens,
             cost_usd=usage.cost_usd,
             n_calls=usage.calls,
+            n_sampled_calls=sampled_calls,
             incomplete=usage.incomplete,
             unpriced_calls=usage.unpriced_calls,
             metadata=metadata or None,

@@ -21,6 +21,7 @@ from harness.atif.reader import findings, load_trajectory
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import CallContext, ContextOverflow, Message, Reply, ToolRequest, ToolSchema
 from harness.llm.scripted import Script, ScriptedModel
+from harness.store.rollout import RolloutWriter
 from harness.task.model import Limit, Step
 
 
@@ -81,6 +82,7 @@ def make_run(
         step=step or make_step(),
         sandbox=sandbox,
         trajectory=writer,
+        rollout=RolloutWriter(folder / "agent" / "rollout.bin"),
         logs_dir=folder,
         **{"timeout_sec": 60.0, "seed": 0, **fields},
     )
@@ -96,6 +98,7 @@ async def play(agent: Agent, folder: Path, sandbox: FolderSandbox | None = None,
         result = await agent.run(run)
     finally:
         run.trajectory.close()
+        run.rollout.close()
     trajectory = load_trajectory(run.trajectory.path)
     assert findings(trajectory) == []
     return Ran(result, trajectory, sandbox)

@@ -173,6 +173,8 @@ class MemorySandbox:
     async def kill_processes(self) -> None:
         self._require_alive()
         self.log.append("kill")
+        if self.provider.on_kill is not None:
+            raise self.provider.on_kill
 
     async def is_alive(self) -> bool:
         return self.id in self.provider.live
@@ -196,6 +198,7 @@ class MemoryProvider:
     verdict: Verdict = passes
     command: Command = succeeds
     on_start: Callable[[SandboxSpec], Awaitable[None]] | None = None
+    on_kill: Exception | None = None
     user: str = "root"
     name: str = "memory"
     capabilities: Capabilities = CAPABILITIES

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
+import importlib.util
 import inspect
 import os
 import signal
@@ -31,8 +33,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="run the tests marked slow (CI=true does, too)")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the files that import an SDK which is not installed: `daytona/`, `test_daytona_*.py`."""
+    name = collection_path.name
+    missing = [sdk for sdk in _missing_sdks() if name == sdk or name.startswith(f"test_{sdk}_")]
+    return True if missing else None
+
+
+@functools.cache
+def _missing_sdks() -> list[str]:
+    return [name for name in ("daytona", "e2b", "modal") if importlib.util.find_spec(name) is None]
+
+
+def _leave_out_clouds(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The tests that have a cloud's name among their parameters, where its SDK is not installed."""
+
+    def missing(item: pytest.Item) -> bool:
+        parts = item.callspec.id.split("-") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        return any(sdk in parts for sdk in _missing_sdks())
+
+    left_out = [item for item in items if missing(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not missing(item)]
+
+
 @pytest.hookimpl(trylast=True)  # after -k and -m have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_clouds(config, items)
     _leave_out_slow(config, items)
     docker = [item for item in items if item.get_closest_marker("docker")]
     if not docker or engine_answers():
@@ -59,6 +87,8 @@ def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if number := config.stash.get(_DOCKER_LEFT_OUT, 0):
         terminalreporter.write_line(f"docker tests skipped ({number}): no engine answers at {engine_url()}")
+    for sdk in _missing_sdks():
+        terminalreporter.write_line(f"{sdk} tests left out: pip install 'harness-rl[{sdk}]'")
     if number := config.stash.get(_SLOW_LEFT_OUT, 0):
         terminalreporter.write_line(f"slow tests left out ({number}): --run-slow or CI=true runs them")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,9 +73,9 @@ def failure(status: int, message: str = "no", *, headers: Mapping[str, str] | No
 
 @dataclass
 class ModelServer:
-    """The endpoint. It gives its answers in order; the last one again and again."""
+    """The endpoint. It gives its answers in order, the last one again and again; some are made from the request."""
 
-    answers: list[Answer]
+    answers: list[Answer | Callable[[dict[str, Any]], Answer]]
     url: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -95,6 +95,8 @@ class ModelServer:
         self.headers.append(headers)
         self.requests.append(json.loads(await reader.readexactly(int(headers.get("content-length", "0")))))
         answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+        if not isinstance(answer, Answer):
+            answer = answer(self.requests[-1])
         if answer.silent:
             await reader.read()
             return False
@@ -125,7 +127,7 @@ class ModelServer:
 
 
 @contextlib.asynccontextmanager
-async def serving(*answers: Answer) -> AsyncIterator[ModelServer]:
+async def serving(*answers: Answer | Callable[[dict[str, Any]], Answer]) -> AsyncIterator[ModelServer]:
     """A running endpoint."""
     model = ModelServer(list(answers))
     tasks: set[asyncio.Task[None]] = set()

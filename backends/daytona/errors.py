@@ -96,6 +96,7 @@ def translate(
         operation=operation,
         sandbox_id=sandbox_id,
         status=status_of(error),
+        retry_after=_retry_after(error),
         secret=secret,
     )
 
@@ -121,6 +122,17 @@ def status_of(error: BaseException) -> int | None:
         status = getattr(cause, "status_code", None) or getattr(cause, "status", None)
         if isinstance(status, int) and status >= 400:
             return status
+        cause = cause.__cause__
+    return None
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """What the service asks for in `Retry-After`, or in `Retry-After-<the limit that was met>`: whole seconds."""
+    cause: BaseException | None = error
+    while cause is not None:
+        for name, value in (getattr(cause, "headers", None) or {}).items():
+            if str(name).lower().startswith("retry-after") and str(value).isdecimal():
+                return float(value)
         cause = cause.__cause__
     return None
 

@@ -46,7 +46,7 @@ CAPABILITIES = Capabilities(
 )
 
 MAX_SANDBOXES = 40
-CREATIONS_PER_SEC = 8.0
+CREATES_PER_SEC = 8.0
 """The service's own limit is 600 a minute for an organisation."""
 
 LEASE_SEC = 1800.0
@@ -65,7 +65,7 @@ class DaytonaProvider:
 
     name = NAME
 
-    def __init__(self, *, max_sandboxes: int = MAX_SANDBOXES) -> None:
+    def __init__(self, *, max_sandboxes: int = MAX_SANDBOXES, creates_per_sec: float = CREATES_PER_SEC) -> None:
         self.capabilities = dataclasses.replace(CAPABILITIES, max_sandboxes=max_sandboxes)
         self._client = Client()
         self._images = Images(self._client)
@@ -75,7 +75,7 @@ class DaytonaProvider:
             admin="root",
             longest=LEASE_SEC,
             slots=Slots(max_sandboxes),
-            bucket=TokenBucket(CREATIONS_PER_SEC, burst=int(CREATIONS_PER_SEC)),
+            bucket=TokenBucket(creates_per_sec, burst=max(1, round(creates_per_sec))),
             find=self.list,
             remove=self.remove,
         )

@@ -6,14 +6,11 @@ Logs and locks lie in `$XDG_CACHE_HOME/harness/images` (or `~/.cache/harness/ima
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
-import io
-import os
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +18,7 @@ from typing import Any, TextIO
 from backends.docker.engine import Engine
 from backends.docker.errors import NAME
 from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxImageNotFound, SandboxTimeout, SandboxUnavailable
+from backends.exclusive import cache_folder, exclusive
 from backends.lifecycle import finish
 from backends.spec import SandboxSpec
 
@@ -38,12 +36,6 @@ class Image:
     workdir: str
     user: str
     env: Mapping[str, str]
-
-
-def cache_folder() -> Path:
-    """Where build logs and locks lie."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "harness" / "images"
 
 
 class Images:
@@ -147,26 +139,14 @@ class Images:
 
     @asynccontextmanager
     async def _exclusive(self, key: str) -> AsyncIterator[None]:
-        """One process of this host at a time; freed by the kernel if that process dies."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle: io.TextIOWrapper = (self._folder / f"{key}.lock").open("w")
-        except OSError as error:
-            raise SandboxDiskFull(
-                f"{self._folder} cannot be written: {error}; set XDG_CACHE_HOME", backend=NAME, operation="build"
-            ) from error
-        with handle:
-            while not _locked(handle):  # noqa: ASYNC110 - another process frees it
-                await asyncio.sleep(0.2)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(exclusive(self._folder, key))
+            except OSError as error:
+                raise SandboxDiskFull(
+                    f"{self._folder} cannot be written: {error}; set XDG_CACHE_HOME", backend=NAME, operation="build"
+                ) from error
             yield
-
-
-def _locked(handle: io.TextIOWrapper) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 async def _ended(work: asyncio.Future[None]) -> None:

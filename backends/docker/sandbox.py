@@ -16,7 +16,7 @@ from backends import archive, frame, posix
 from backends.docker.engine import Engine
 from backends.docker.errors import NAME, UNREACHABLE
 from backends.docker.events import death
-from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout, SandboxUnavailable
+from backends.errors import SandboxDiskFull, SandboxError, SandboxTimeout, SandboxUnavailable, SandboxUnusable
 from backends.files import ShellFiles
 from backends.lifecycle import finish
 from backends.protocol import Capabilities
@@ -29,6 +29,8 @@ TRANSFER_TIMEOUT_SEC = 600.0
 
 _ABORT_SEC = 30.0
 _ABORT_ROUNDS = 10  # an exec that the engine was still starting at the first is found by a later one
+_PROBES = 4  # a dying container is listed as running for a while
+_PROBE_SEC = 1.0
 _SPOOL_BYTES = 1 << 20
 _FULL = ("No space left on device", "Disk quota exceeded")
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
@@ -107,15 +109,14 @@ class DockerSandbox(ShellFiles):
 
     async def kill_processes(self) -> None:
         """See SandboxBackendProtocol. Only the first process is out of reach, and it is ours."""
-        try:
-            await self._kill_all()
-        except SandboxUnavailable:
-            raise
-        except SandboxError:
+        said = await self._kill_all()
+        if said is not None and await self.is_alive():
             # A fork bomb leaves no room for the very process that would end it.
             async with self._engine.call("update", sandbox_id=self.id) as client:
                 await client._query_json(f"containers/{self.id}/update", "POST", data={"PidsLimit": -1})
-            await self._kill_all()
+            said = await self._kill_all()
+        if said is not None:
+            raise await self._no_shell("kill_processes", said)
 
     async def is_alive(self) -> bool:
         """See SandboxBackendProtocol."""
@@ -171,7 +172,7 @@ class DockerSandbox(ShellFiles):
     async def _unframed(self, error: frame.FrameError, run: Any, *, late: bool, duration: float) -> ExecuteResponse:
         """A wrapper that a command killed still leaves the exit code that the engine saw; all else is trouble."""
         if not await self._answers():
-            raise (await death(self._engine, self.id, self._born)).error(self.id, "execute") from error
+            raise await self._no_shell("execute", str(error)) from error
         async with self._engine.call("inspect", sandbox_id=self.id):
             code = (await run.inspect())["ExitCode"]
         if error.began and (late or isinstance(code, int)):
@@ -192,6 +193,21 @@ class DockerSandbox(ShellFiles):
         except TimeoutError:
             pass
         return False
+
+    async def _no_shell(self, operation: str, said: str) -> SandboxError:
+        """What to raise where a shell of ours did not do its work: the sandbox ended, or it lives and starts none."""
+        for _ in range(_PROBES):
+            died = await death(self._engine, self.id, self._born)
+            if died.exit_code is not None or not await self.is_alive():
+                return died.error(self.id, operation)
+            if await self._answers():
+                return SandboxError(
+                    f"docker {operation}: {said}", backend=NAME, operation=operation, sandbox_id=self.id
+                )
+            await asyncio.sleep(_PROBE_SEC)
+        return SandboxUnusable(
+            f"no shell starts in the sandbox any more: {said}", backend=NAME, operation=operation, sandbox_id=self.id
+        )
 
     async def _sweep(self, request: frame.Request, user: str, *, wrapper: bool) -> None:
         """Kill what a command left, also under users that the sweep's own user cannot look into."""
@@ -214,19 +230,17 @@ class DockerSandbox(ShellFiles):
     async def _shielded(self, work: Coroutine[Any, Any, None]) -> None:
         await finish(work, timeout=_ABORT_SEC)
 
-    async def _kill_all(self) -> None:
+    async def _kill_all(self) -> str | None:
+        """None when it is done; else what was said in place of that."""
         request = frame.Request(argv=("/bin/sh", "-c", "kill -9 -1; echo done"), env={}, limit=1 << 16)
-        async with asyncio.timeout(_ABORT_SEC):
-            reply, _ = await self._engine.exec(self.id, request, user="0")
-        if not reply.endswith(b"done\n"):
-            if not await self.is_alive():
-                raise (await death(self._engine, self.id, self._born)).error(self.id, "kill_processes")
-            raise SandboxError(
-                f"the processes could not be killed: {reply[-300:].decode('utf-8', 'replace')}",
-                backend=NAME,
-                operation="kill_processes",
-                sandbox_id=self.id,
-            )
+        try:
+            async with asyncio.timeout(_ABORT_SEC):
+                reply, _ = await self._engine.exec(self.id, request, user="0")
+        except SandboxUnavailable:
+            raise
+        except SandboxError as error:
+            return str(error)
+        return None if reply.endswith(b"done\n") else reply[-300:].decode("utf-8", "replace").strip()
 
     async def _put_archive(self, folder: str, file: IO[bytes]) -> None:
         """For images without tar. The engine writes below mounts, so files on a tmpfs would not be seen inside."""

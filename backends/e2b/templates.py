@@ -16,6 +16,7 @@ from e2b import AsyncTemplate
 from backends.e2b.dockerfile import Plan, plan
 from backends.e2b.errors import NAME
 from backends.errors import SandboxBuildError, SandboxTimeout
+from backends.exclusive import cache_folder, exclusive
 from backends.remote.failures import Translate, deadline
 from backends.remote.once import Once, folder_digest
 from backends.remote.retry import repeated
@@ -66,13 +67,20 @@ class Templates:
     async def _make(self, alias: str, text: str | None, spec: SandboxSpec, *, anew: bool) -> Template:
         async with self._deadline("build", _CALL_SEC):
             read = None if text is None else plan(text)
-        if anew or not await repeated(lambda: self._exists(alias)):
-            await self._build(alias, read, spec)
+        if anew or not await self._known(alias):
+            async with contextlib.AsyncExitStack() as stack:
+                with contextlib.suppress(OSError, RuntimeError):  # no lock: at worst two build it
+                    await stack.enter_async_context(exclusive(cache_folder(), alias))
+                if anew or not await self._known(alias):  # else another process has built it meanwhile
+                    await self._build(alias, read, spec)
         return Template(alias, user=read.user if read else "root", workdir=read.workdir if read else None)
 
-    async def _exists(self, alias: str) -> bool:
-        async with self._deadline("build", _CALL_SEC):
-            return await AsyncTemplate.exists(alias, **self._options)
+    async def _known(self, alias: str) -> bool:
+        async def ask() -> bool:
+            async with self._deadline("build", _CALL_SEC):
+                return await AsyncTemplate.exists(alias, **self._options)
+
+        return await repeated(ask)
 
     async def _build(self, alias: str, read: Plan | None, spec: SandboxSpec) -> None:
         log: list[str] = []

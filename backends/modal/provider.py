@@ -10,7 +10,7 @@ from typing import Any
 
 import modal
 
-from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
+from backends.errors import SandboxAuthError, SandboxError, SandboxUnavailable, SandboxUnsupported
 from backends.lifecycle import OWNER
 from backends.modal.channel import ModalChannel
 from backends.modal.entrypoint import LONGEST_SEC, clock
@@ -26,6 +26,8 @@ from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
 MAX_SANDBOXES = 100
 """What the smallest plan allows at once."""
+
+CREATES_PER_SEC = 20.0
 
 CAPABILITIES = Capabilities(
     networks=frozenset(NetworkMode),
@@ -47,7 +49,6 @@ LEASE_SEC = 3600.0
 """The most seconds for which a sandbox outlives its harness."""
 
 LIST_TIMEOUT_SEC = 60.0
-_CREATES_PER_SEC = 20.0
 _CHECK_SEC = 15.0
 _TAGS_AT_ONCE = 32
 
@@ -61,7 +62,14 @@ class ModalProvider:
 
     name = NAME
 
-    def __init__(self, *, app: str = "harness", gpu: str = "any", max_sandboxes: int = MAX_SANDBOXES) -> None:
+    def __init__(
+        self,
+        *,
+        app: str = "harness",
+        gpu: str = "any",
+        max_sandboxes: int = MAX_SANDBOXES,
+        creates_per_sec: float = CREATES_PER_SEC,
+    ) -> None:
         self.capabilities = replace(CAPABILITIES, max_sandboxes=max_sandboxes)
         self._session = Session(app)
         self._images = Images(self._session)
@@ -72,7 +80,7 @@ class ModalProvider:
             admin=None,
             longest=LEASE_SEC,
             slots=Slots(max_sandboxes),
-            bucket=TokenBucket(_CREATES_PER_SEC, burst=int(_CREATES_PER_SEC)),
+            bucket=TokenBucket(creates_per_sec, burst=max(1, round(creates_per_sec))),
             find=self.list,
             remove=self.remove,
         )
@@ -82,8 +90,11 @@ class ModalProvider:
         try:
             async with call("connect", timeout=_CHECK_SEC):
                 await self._session.connection()
+        except SandboxAuthError as error:
+            detail = str(error).removesuffix(f"; {CREDENTIALS_FIX}")
+            return Readiness(works=False, isolation="container", detail=detail, fix=CREDENTIALS_FIX)
         except SandboxError as error:
-            return Readiness(works=False, isolation="container", detail=str(error), fix=CREDENTIALS_FIX)
+            return Readiness(works=False, isolation="container", detail=str(error))
         return Readiness(works=True, isolation="container", detail=f"Modal, app {self._session.app_name!r}")
 
     async def start(self, spec: SandboxSpec) -> RemoteSandbox:

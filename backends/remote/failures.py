@@ -50,6 +50,7 @@ def translate(
     operation: str,
     sandbox_id: str | None = None,
     status: int | None = None,
+    retry_after: float | None = None,
     secret: str | None = None,
 ) -> SandboxError:
     """The SandboxError that `error` stands for; a SandboxError passes through. `secret` never gets into the text."""
@@ -63,6 +64,7 @@ def translate(
     shown = f" (status {status})" if status is not None else ""
     result = kind(f"{backend} {operation}: {text[:500]}{shown}", backend=backend, operation=operation)
     result.sandbox_id = sandbox_id
+    result.retry_after = retry_after
     if row is not None and row.retryable is not None:
         result.retryable = row.retryable
     return result

@@ -15,6 +15,7 @@ T = TypeVar("T")
 ATTEMPTS = 4
 _FIRST_SEC = 0.5
 _LONGEST_SEC = 15.0
+_LONGEST_ASKED_SEC = 120.0
 
 _log = logging.getLogger(__name__)
 
@@ -37,14 +38,17 @@ async def repeated(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random_number: Callable[[], float] = random.random,
 ) -> T:
-    """The result of an idempotent `work`, tried at most `attempts` times; its last error if none works."""
+    """The result of an idempotent `work`, tried at most `attempts` times; its last error if none works.
+
+    Never sooner than the provider asks, except where it asks for more than two minutes.
+    """
     for attempt in range(1, attempts):
         try:
             return await work()
         except SandboxError as error:
             if not repeat(error):
                 raise
-            wait = pause(attempt, random_number)
+            wait = max(pause(attempt, random_number), min(error.retry_after or 0.0, _LONGEST_ASKED_SEC))
             _log.warning("%s; repetition %d of %d in %.1f s", error, attempt, attempts - 1, wait)
             await sleep(wait)
     return await work()

@@ -10,6 +10,7 @@ from backends.protocol import SandboxBackendProtocol
 from harness.agents.session import Session
 from harness.atif.writer import TrajectoryWriter
 from harness.failures import AgentStop
+from harness.store.rollout import RolloutWriter
 from harness.task.model import Step
 
 
@@ -22,6 +23,7 @@ class AgentRun:
         step: the instruction, and for the oracle the solution.
         sandbox: where to act. The verifier's files are not in it yet.
         trajectory: where every step is written the moment it happens. It outlives a cancelled run.
+        rollout: where every model call goes whose sampled tokens are known.
         logs_dir: a host folder for the agent's own logs.
         timeout_sec: seconds until the trial cancels the run.
         seed: differs between the attempts of a task, and is the same when an attempt is repeated.
@@ -32,6 +34,7 @@ class AgentRun:
     step: Step
     sandbox: SandboxBackendProtocol
     trajectory: TrajectoryWriter
+    rollout: RolloutWriter
     logs_dir: Path
     timeout_sec: float
     seed: int

@@ -19,7 +19,8 @@ from harness import __version__
 
 DISTRIBUTION = "harness-rl"
 _CHECK_TIMEOUT_SEC = 20.0
-_AGGREGATES = {"all", "dev"}
+_NOT_OURS = {"all", "dev", "examples"}
+"""Extras that no command and no backend needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def _extras() -> dict[str, bool] | None:
     extras: dict[str, bool] = {}
     for requirement in ours.requires or []:
         match = re.match(r"([\w.-]+).*extra\s*==\s*['\"]([\w.-]+)['\"]", requirement)
-        if match and match[1] != DISTRIBUTION and match[2] not in _AGGREGATES:
+        if match and match[1] != DISTRIBUTION and match[2] not in _NOT_OURS:
             extras[match[2]] = extras.get(match[2], True) and _installed(match[1])
     return extras
 

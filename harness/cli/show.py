@@ -161,6 +161,11 @@ def _print_facts(result: TrialResult, console: Console) -> None:
         facts["because"] = result.failure.message
     if result.user:
         facts["user"] = _user(result.user)
+    if result.agent_result and result.agent_result.n_calls:
+        usage = result.agent_result
+        facts["tokens"] = f"{usage.n_sampled_calls} of {usage.n_calls} calls with sampled tokens on record"
+        if not usage.n_sampled_calls:
+            facts["tokens"] = "text only"
     if result.sandbox:
         facts["sandbox"] = f"{result.sandbox.backend}, isolation: {result.sandbox.isolation}"
     timings = {

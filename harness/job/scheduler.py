@@ -122,7 +122,8 @@ class Scheduler:
                     self._dismiss()
             else:
                 self._on_retry(result, delay)
-                self._wait(delay, place, replace(spec, retry=spec.retry + 1))
+                before = result.failure.tag if result.failure else None
+                self._wait(delay, place, replace(spec, retry=spec.retry + 1, before=before))
 
     def _wait(self, delay: float, place: float, spec: TrialSpec) -> None:
         def ready() -> None:

@@ -17,7 +17,7 @@ from harness import errors
 from harness.llm import classify, wire
 from harness.llm.price import Price
 from harness.llm.protocol import CallContext, Message, Reply, ToolSchema
-from harness.llm.retry import RetryPolicy, retry_after
+from harness.llm.retry import RequestFailed, RetryPolicy, retry_after, retrying
 from harness.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Endpoint:
         parameters: sampling parameters, sent as they are; those that the SDK does not know travel in the body.
         request_timeout_sec: for one request, from the first byte sent to the last one received.
         stream: ask for a stream; a broken connection is then noticed while the model still writes.
-        capture: ask for log-probabilities and token ids.
+        capture: ask for log-probabilities and token ids, in the words of vLLM and of SGLang.
+        logprobs_mode: "raw" (before temperature) or "processed" (after it), where the server's setting is known.
         send_seed: send the run's seed; not every endpoint accepts one.
         price: None where it is not known.
         retry: when to ask again.
@@ -48,6 +49,7 @@ class Endpoint:
     request_timeout_sec: float = 600.0
     stream: bool = False
     capture: bool = False
+    logprobs_mode: str | None = None
     send_seed: bool = False
     price: Price | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -80,7 +82,8 @@ class OpenAIChat:
     @property
     def sampling(self) -> Mapping[str, Any]:
         """The parameters of every call."""
-        return self._endpoint.parameters
+        mode = self._endpoint.logprobs_mode
+        return self._endpoint.parameters if mode is None else {**self._endpoint.parameters, "logprobs_mode": mode}
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
         """Answer, after as many retries as the policy and the run's time allow.
@@ -88,22 +91,20 @@ class OpenAIChat:
         Raises ContextOverflow, and ModelError by subclass. The last failure is what is raised.
         """
         request = self._request(messages, tools, context)
-        give_up_at = self._clock() + context.time_left
-        retry = 0
-        while True:
-            started = self._clock()
-            try:
-                reply = await self._ask(request)
-                return replace(reply, retries=retry, duration_sec=self._clock() - started)
-            except _Failed as failed:
-                error = failed.failure.error
-                wait = self._endpoint.retry.wait(retry, self._chance(), failed.asked_wait)
-                if not failed.failure.transient:
-                    raise error from None
-                if retry >= self._endpoint.retry.max_retries or self._clock() + wait >= give_up_at:
-                    raise type(error)(f"{error}, after {retry + 1} requests") from None
-            await self._sleep(wait)
-            retry += 1
+
+        async def once(retry: int) -> Reply:
+            started, started_at = self._clock(), datetime.now(UTC)
+            reply = await self._ask(request)
+            return replace(reply, retries=retry, started_at=started_at, duration_sec=self._clock() - started)
+
+        return await retrying(
+            once,
+            self._endpoint.retry,
+            time_left=context.time_left,
+            clock=self._clock,
+            sleep=self._sleep,
+            chance=self._chance,
+        )
 
     async def close(self) -> None:
         """Release connections."""
@@ -121,7 +122,7 @@ class OpenAIChat:
         if endpoint.send_seed:
             body["seed"] = context.seed
         if endpoint.capture:
-            body |= {"logprobs": True, "return_token_ids": True}
+            body |= wire.CAPTURE
         if endpoint.stream:
             body["stream_options"] = {"include_usage": True}
         # Everything but what the SDK insists on travels in extra_body, so that no parameter depends on its version.
@@ -133,33 +134,34 @@ class OpenAIChat:
         }
 
     async def _ask(self, request: dict[str, Any]) -> Reply:
-        """One request. Raises _Failed for whatever goes wrong."""
+        """One request. Raises RequestFailed for whatever goes wrong."""
         import openai
 
         try:
             async with asyncio.timeout(self._endpoint.request_timeout_sec):
-                answer = await self._connected().chat.completions.create(**request)
+                response = await self._connected().chat.completions.with_raw_response.create(**request)
+                answer: Any = response.parse()
                 if self._endpoint.stream:
-                    return await self._read_stream(answer)
+                    return await self._read_stream(answer, response.headers)
                 if not isinstance(answer, openai.BaseModel):
                     raise _cut("the endpoint's answer is no chat completion")
-                return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price)
+                return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price, response.headers)
         except (openai.APITimeoutError, TimeoutError) as error:
             message = f"no answer within {self._endpoint.request_timeout_sec:g} s"
-            raise _Failed(classify.Failure(errors.ModelTimeout(message), True)) from error
+            raise RequestFailed(classify.Failure(errors.ModelTimeout(message), True)) from error
         except openai.APIStatusError as error:
             asked = retry_after(error.response.headers, datetime.now(UTC))
-            raise _Failed(self._clean(classify.of_status(error.status_code, error.body)), asked) from error
+            raise RequestFailed(self._clean(classify.of_status(error.status_code, error.body)), asked) from error
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             raise _cut(f"the connection failed: {type(cause).__name__}") from error
         except openai.APIError as error:
-            raise _Failed(self._clean(classify.of_stream_error(error.body or error.message))) from error
+            raise RequestFailed(self._clean(classify.of_stream_error(error.body or error.message))) from error
         except ValueError as error:
             raise _cut("the endpoint's answer is not JSON") from error
 
-    async def _read_stream(self, chunks: Any) -> Reply:
-        reply = wire.StreamedReply()
+    async def _read_stream(self, chunks: Any, headers: Mapping[str, str]) -> Reply:
+        reply = wire.StreamedReply(headers)
         async with chunks:
             async for chunk in _received(chunks):
                 reply.add(chunk.to_dict(warnings=False))
@@ -188,15 +190,6 @@ class OpenAIChat:
         return replace(failure, error=type(error)(self._redact(str(error))))
 
 
-class _Failed(Exception):
-    """One request failed; `asked_wait` is the endpoint's retry-after."""
-
-    def __init__(self, failure: classify.Failure, asked_wait: float | None = None) -> None:
-        super().__init__(str(failure.error))
-        self.failure = failure
-        self.asked_wait = asked_wait
-
-
 async def _received(chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
     """The chunks of a stream. Before its version 3 the SDK lets its HTTP library's own errors pass here."""
     import openai
@@ -210,5 +203,5 @@ async def _received(chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
         raise _cut(f"the stream was cut: {type(error).__name__}") from error
 
 
-def _cut(message: str) -> _Failed:
-    return _Failed(classify.Failure(errors.ModelUnavailable(message), True))
+def _cut(message: str) -> RequestFailed:
+    return RequestFailed(classify.Failure(errors.ModelUnavailable(message), True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 
@@ -71,7 +72,11 @@ class Reply:
         refusal: the model, or the endpoint's filter, declined to answer.
         prompt_tokens: input, `cached_tokens` included once; `completion_tokens`: output, reasoning included once.
         cost_usd: None when the price is not known.
-        prompt_token_ids, completion_token_ids, logprobs: what was sampled, where it was asked for and given.
+        prompt_token_ids, completion_token_ids, logprobs: what was sampled, where it was asked for and given; a
+            log-probability that is no number is NaN.
+        policy_version: of the weights that sampled; `version_runs` is (version, tokens) where they changed on the way.
+        engine: what served the answer, told by its form: "vllm", "sglang", "llama.cpp".
+        started_at: when the answered request was sent.
         retries: failed requests before this answer.
         duration_sec: of the request that was answered.
     """
@@ -89,6 +94,10 @@ class Reply:
     prompt_token_ids: tuple[int, ...] | None = None
     completion_token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
+    policy_version: str | None = None
+    version_runs: tuple[tuple[str, int], ...] | None = None
+    engine: str | None = None
+    started_at: datetime | None = None
     retries: int = 0
     duration_sec: float = 0.0
 
@@ -107,7 +116,7 @@ class ChatModel(Protocol):
 
     @property
     def sampling(self) -> Mapping[str, Any]:
-        """The sampling parameters of every call."""
+        """The sampling parameters of every call, and `logprobs_mode` where it is known (see SampledCall)."""
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[ToolSchema], context: CallContext) -> Reply:
         """Answer. Raises ContextOverflow, and ModelError by subclass once retrying is over."""

@@ -70,6 +70,10 @@ class TrialPaths:
         """The ATIF document."""
         return self.agent(step) / "trajectory.json"
 
+    def rollout(self, step: str | None = None) -> Path:
+        """The sampled tokens of every model call."""
+        return self.agent(step) / "rollout.bin"
+
     def _of(self, step: str | None) -> Path:
         return self.root / "steps" / step if step else self.root
 

@@ -17,7 +17,7 @@ from harness.task.model import Artifact
 from harness.trial.scratch import Scratch
 
 LOGS = "/logs"
-_RESERVED = frozenset({"trajectory.json"})
+_RESERVED = frozenset({"trajectory.json", "rollout.bin"})
 _VERDICT = frozenset({"reward.txt", "reward.json", "status.json"})
 
 

@@ -34,6 +34,7 @@ from harness.records import (
 )
 from harness.redaction import Redactor
 from harness.store.files import to_json, write_atomic
+from harness.store.rollout import RolloutWriter
 from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
@@ -129,6 +130,7 @@ class _Trial:
         self.paths = context.trial(spec)
         self.redact: Callable[[str], str] = str
         self.rewards: list[dict[str, float] | None] = []
+        self.acting = False  # from the agent's first moment until its processes are found ended
         self.session = Session(interaction=task.interaction)
 
     async def run(self) -> None:
@@ -144,7 +146,8 @@ class _Trial:
         try:
             await self._in(sandbox)
         except _Ended as ended:
-            verdict = verdict_of(ended.error, in_agent=ended.in_agent)
+            before = self.spec.before if self.acting else None
+            verdict = verdict_of(ended.error, in_agent=ended.in_agent, before=before)
             self.result.exception_info = describe_error(ended.error, self.redact)
             _conclude(self.result, verdict, self.redact(str(ended.error)), _evidence(ended.error))
         finally:
@@ -247,11 +250,13 @@ class _Trial:
             redact=self.redact,
             watcher=meter,
         )
+        rollout = RolloutWriter(self.paths.rollout(step.name))
         run = AgentRun(
             task_name=self.task.name,
             step=step,
             sandbox=sandbox,
             trajectory=trajectory,
+            rollout=rollout,
             logs_dir=logs_dir,
             timeout_sec=limit,
             seed=self.spec.seed(self.context.seed),
@@ -260,11 +265,13 @@ class _Trial:
         result = AgentResult()
         try:
             await self._before_step(sandbox, step)
+            self.acting = True
             result = await self._run_agent(run)
         finally:
             trajectory.close()
+            rollout.close()
             self.result.user = self.session.record()
-            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata)
+            record.agent_result = AgentUsage.of(trajectory.usage, result.metadata, sampled_calls=rollout.with_tokens)
             record.behaviour = meter.result()
             record.stop = result.stop.value
             if record.agent_execution is not None:
@@ -272,6 +279,7 @@ class _Trial:
             self._keep_agent_part(step, record)
         record.exception_info = describe_stop(result.stop, result.detail)
         await self._phase_call(sandbox.kill_processes(), "ending the agent's processes")
+        self.acting = False
         return result.stop, result.detail or "", record
 
     async def _before_step(self, sandbox: SandboxBackendProtocol, step: Step) -> None:

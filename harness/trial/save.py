@@ -41,6 +41,7 @@ def _save(result: TrialResult, paths: TrialPaths, text: str) -> None:
             write_atomic(paths.exception, trace + "\n", durable=False)
         for step in [None, *(step.step_name for step in result.step_results or ())]:
             flush(paths.trajectory(step))
+            flush(paths.rollout(step))
         write_atomic(paths.result, text)
     except OSError as error:
         if error.errno not in NO_SPACE:

@@ -19,11 +19,15 @@ from harness.trial.scratch import Scratch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One execution of one attempt of one task. Attempts count from 1; retry 0 is the first execution."""
+    """One execution of one attempt of one task. Attempts count from 1; retry 0 is the first execution.
+
+    `before` is the tag of the failure that this execution repeats; None for a first one, and where it is not known.
+    """
 
     task: Task | BrokenTask
     attempt: int
     retry: int = 0
+    before: str | None = None
 
     @property
     def name(self) -> str:

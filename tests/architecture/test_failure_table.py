@@ -9,7 +9,16 @@ import pytest
 
 from backends import errors as sandbox_errors
 from harness import errors as harness_errors
-from harness.failures import BY_ERROR, BY_STOP, WRONG_ANSWER, AgentStop, FailureCategory, Outcome, verdict_of
+from harness.failures import (
+    BY_ERROR,
+    BY_REPETITION,
+    BY_STOP,
+    WRONG_ANSWER,
+    AgentStop,
+    FailureCategory,
+    Outcome,
+    verdict_of,
+)
 
 NEVER_ENDS_A_TRIAL = {harness_errors.UsageError}
 ROOTS = {harness_errors.HarnessError}
@@ -42,11 +51,22 @@ def test_the_table_has_no_row_for_what_is_not_in_the_trees() -> None:
     assert set(BY_ERROR) <= set(ERRORS)
 
 
+@pytest.mark.parametrize("error", BY_REPETITION)
+def test_what_only_a_repetition_proves_is_infrastructure_until_then(error: type[Exception]) -> None:
+    first, again = BY_ERROR[error], BY_REPETITION[error]
+    assert (first.outcome, first.retry, first.tag) == (Outcome.INFRA_ERROR, True, again.tag)
+    assert verdict_of(error("x"), before=None) is first
+    assert verdict_of(error("x"), before="sandbox_unavailable") is first
+    assert verdict_of(error("x"), before=first.tag) is again
+
+
 def test_every_stop_of_an_agent_but_finished_has_a_row() -> None:
     assert set(BY_STOP) == set(AgentStop) - {AgentStop.FINISHED}
 
 
-@pytest.mark.parametrize("row", [*BY_ERROR.values(), *BY_STOP.values(), WRONG_ANSWER], ids=lambda row: row.tag)
+@pytest.mark.parametrize(
+    "row", [*BY_ERROR.values(), *BY_STOP.values(), *BY_REPETITION.values(), WRONG_ANSWER], ids=lambda row: row.tag
+)
 def test_no_row_contradicts_itself(row: object) -> None:
     from harness.failures import Verdict
 

@@ -19,8 +19,8 @@ TRAINER_READS_HARNESS_IN = {"trainer.samples.source", "trainer.rollout.harness_e
 RANKS = (
     {"errors", "redaction", "strict_json"},
     {"atif", "llm", "task", "failures"},
-    {"records", "proxy", "behaviour"},
-    {"agents", "store"},
+    {"records", "behaviour"},
+    {"agents", "proxy", "store"},
     {"trial", "export"},
     {"job", "tracing"},
     {"cli"},
@@ -102,6 +102,11 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": "backends.daytona",
     "e2b": "backends.e2b",
     "openai": "harness.llm",
+    "starlette": "harness.proxy",
+    "uvicorn": "harness.proxy",
+    "pyarrow": "harness.export",
+    "tokenizers": "harness.export",
+    "transformers": "harness.export",
     "langsmith": "harness.tracing",
 }
 

@@ -24,6 +24,8 @@ from backends.errors import (
 from backends.lifecycle import OWNER, open_sandbox, owner_label
 from backends.spec import Resources
 
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 CREATE = "POST /v2/sandboxes$"
 START = "POST /process.Process/Start"
 
@@ -115,12 +117,11 @@ async def test_a_rate_limit_without_a_word_is_repeated_and_then_told_as_quota(
     assert KEY not in caplog.text
 
 
-@pytest.mark.parametrize("status", [500, 502, 503])
 async def test_a_server_error_at_creation_is_repeated(
-    status: int, provider: SandboxProvider, plane: E2BPlane, spec: SandboxSpec
+    provider: SandboxProvider, plane: E2BPlane, spec: SandboxSpec
 ) -> None:
     await ready(provider, plane, spec)
-    plane.faults.add(CREATE, status=status, headers={"Should-Retry": "false"}, times=2)
+    plane.faults.add(CREATE, status=502, headers={"Should-Retry": "false"}, times=2)
     async with open_sandbox(provider, spec):
         assert len(plane.sandboxes) == 1
     assert plane.sandboxes == {}
@@ -174,7 +175,7 @@ async def test_a_creation_whose_answer_was_lost_is_found_by_label_and_ended(
 async def test_a_server_that_never_answers_is_a_timeout(
     provider: SandboxProvider, plane: E2BPlane, tmp_path: Path
 ) -> None:
-    spec = make_spec(tmp_path, start_timeout_sec=0.5)
+    spec = make_spec(tmp_path, start_timeout_sec=0.3)
     await ready(provider, plane, make_spec(tmp_path))
     plane.faults.add(CREATE, hang=True)
     began = time.monotonic()
@@ -267,10 +268,10 @@ async def test_a_list_of_many_pages_is_read_to_its_end(
 
 @pytest.mark.slow
 async def test_a_sandbox_outlives_its_lease_while_its_owner_lives(plane: E2BPlane, tmp_path: Path) -> None:
-    provider = create_provider("e2b", creates_per_sec=1000, lease_sec=1.5)
+    provider = create_provider("e2b", creates_per_sec=1000, lease_sec=0.9)
     async with open_sandbox(provider, make_spec(tmp_path, ttl_sec=3600)) as sandbox:
-        assert plane.created[-1]["timeout"] == 2
-        await asyncio.sleep(4)
+        assert plane.created[-1]["timeout"] == 1
+        await asyncio.sleep(2)
         assert await sandbox.is_alive()
     await provider.close()
 

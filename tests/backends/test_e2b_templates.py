@@ -87,6 +87,23 @@ async def test_one_build_serves_all_who_wait_and_all_who_come_later(
     assert plane.calls.count("POST /v3/templates") == 1
 
 
+async def test_two_processes_that_need_the_same_template_build_it_once(
+    provider: SandboxProvider, plane: E2BPlane, tmp_path: Path
+) -> None:
+    other = create_provider("e2b", creates_per_sec=1000)  # shares nothing with the first but this host
+    spec = make_spec(tmp_path, "FROM debian:bookworm-slim\nWORKDIR /app\n")
+
+    async def use(one: SandboxProvider) -> None:
+        async with open_sandbox(one, spec):
+            pass
+
+    try:
+        await asyncio.gather(use(provider), use(other))
+    finally:
+        await other.close()
+    assert plane.calls.count("POST /v3/templates") == 1
+
+
 async def test_size_is_part_of_the_template(provider: SandboxProvider, plane: E2BPlane, tmp_path: Path) -> None:
     for resources in (Resources(), Resources(cpus=1.5, memory_mb=1023), Resources(cpus=1.5, memory_mb=1023)):
         spec = make_spec(tmp_path, "FROM debian:bookworm-slim\n", resources=resources)

@@ -169,6 +169,16 @@ async def test_what_may_pass_is_repeated_with_growing_pauses() -> None:
     assert (len(calls), clock.slept) == (3, [0.5, 1.0])
 
 
+@pytest.mark.parametrize(("asked", "slept"), [(None, 0.5), (0.1, 0.5), (7.0, 7.0), (3600.0, 120.0)])
+async def test_a_provider_that_asks_for_time_is_given_it(asked: float | None, slept: float) -> None:
+    clock = Clock()
+    error = SandboxQuotaError("slow down")
+    error.retry_after = asked
+    work, _ = _failing(error)
+    assert await repeated(work, sleep=clock.sleep, random_number=lambda: 1.0) == "done"
+    assert clock.slept == [slept]
+
+
 @pytest.mark.parametrize("error", [SandboxAuthError("no"), SandboxTimeout("late"), SandboxError("odd")])
 async def test_what_will_not_pass_is_raised_at_once(error: SandboxError) -> None:
     work, calls = _failing(error)

@@ -8,9 +8,9 @@ Only the boxes are doubles that answer at once: this machine's processes are not
 - peak resident memory: 300 MB;
 - sandboxes left on the service: none;
 - wall time against the ideal, in which nothing takes time but the calls that a sandbox needs one after another (as the
-  service counted them): at most 1.3 times that, at 25 at a time. At 200 in one process the SDKs' own CPU sets the
-  pace, since 200 calls of 1.5 ms do not fit into 0.2 s: there, at most 1.3 times the ideal and the CPU together, and
-  the bare SDK's wall time for as much work is printed next to it.
+  service counted them): at most 1.3 times that, at 25 at a time. At 200 the CPU that the SDK itself takes sets the
+  pace, since 200 calls of 1.5 ms do not fit into 0.2 s of one process. So there the bare SDK does as many lives with
+  as many commands, in turns with us, and the limit is 1.3 times the larger of the ideal and its wall time.
 
 The providers' own brakes on creation are released: they are rates of the real services.
 """
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -32,12 +33,13 @@ from typing import Any
 
 import controlplanes.localbox
 import pytest
+from controlplanes.bare import BareSdk, bare_sdk
 from controlplanes.cloud import CLOUDS, cloud
 from controlplanes.instant import HELLO, InstantBox
 
-from backends import SandboxSpec, create_provider, open_sandbox
-from backends.modal.entrypoint import clock
-from backends.remote.limits import TokenBucket
+from backends import SandboxProvider, SandboxSpec, create_provider, open_sandbox
+
+Work = Callable[[], Awaitable[None]]
 
 LATENCY = 0.2
 COMMANDS = 10
@@ -55,7 +57,13 @@ async def serve(name: str) -> None:
         print(json.dumps(dict(plane.env)), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             plane.delay_calls(float(line))
-            print(json.dumps({"calls": plane.n_calls, "left": len(plane.left), "made": len(plane.made)}), flush=True)
+            told = {
+                "calls": plane.n_calls,
+                "left": len(plane.left),
+                "made": len(plane.made),
+                "cpu": time.process_time(),
+            }
+            print(json.dumps(told), flush=True)
 
 
 class Service:
@@ -70,7 +78,7 @@ class Service:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def set(self, latency: float) -> dict[str, int]:
+    def set(self, latency: float) -> dict[str, float]:
         """Let every call take so much longer from now on, and tell what there is."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{latency}\n")
@@ -81,14 +89,12 @@ class Service:
         self._process.communicate()
 
 
-# The harness
+# What is compared
 
 
-def make_provider(name: str, at_a_time: int) -> Any:
+def make_provider(name: str, at_a_time: int) -> SandboxProvider:
     """A provider with as many places as are used, and no brake on creation."""
-    provider: Any = create_provider(name, max_sandboxes=at_a_time)
-    provider._launcher._bucket = TokenBucket(1e6, burst=at_a_time)
-    return provider
+    return create_provider(name, max_sandboxes=at_a_time, creates_per_sec=1e6)
 
 
 async def ten_commands(sandbox: Any) -> None:
@@ -97,61 +103,22 @@ async def ten_commands(sandbox: Any) -> None:
         assert response.stdout == HELLO
 
 
-async def whole_life(provider: Any, spec: SandboxSpec) -> None:
+async def whole_life(provider: SandboxProvider, spec: SandboxSpec) -> None:
     async with open_sandbox(provider, spec) as sandbox:
         await ten_commands(sandbox)
 
 
-# The bare SDK
-
-
-async def bare_command(name: str, sandbox: Any) -> None:
-    """The plain call of each SDK, on its own sandbox, and its output."""
-    if name == "daytona":
-        said = (await sandbox.process.exec("echo hello", timeout=60)).result
-    elif name == "e2b":
-        said = (await sandbox.commands.run("echo hello", cwd="/", timeout=60)).stdout
-    else:
-        process = await sandbox.exec.aio("echo", "hello", timeout=60)
-        said = await process.stdout.read.aio()
-        await process.wait.aio()
-    assert said == HELLO.decode()
-
-
-async def bare_life(name: str, provider: Any, spec: SandboxSpec) -> None:
-    """The plain calls of each SDK for as many commands as `whole_life` sends, the one that prepares included."""
-    if name == "daytona":
-        from daytona import CreateSandboxFromSnapshotParams
-
-        source = await provider._images.ensure(spec)
-        sdk = provider._client._open()
-        sandbox = await sdk.create(CreateSandboxFromSnapshotParams(snapshot=source.snapshot), timeout=60)
-        end = sandbox.delete
-    elif name == "e2b":
-        from e2b import AsyncSandbox
-
-        template = await provider._templates.ensure(spec)
-        sandbox = await AsyncSandbox.create(template.alias, timeout=600)
-        end = sandbox.kill
-    else:
-        import modal
-
-        source = await provider._images.ensure(spec)
-        _, app = await provider._session.connection()
-        sandbox = await modal.Sandbox.create.aio(*clock(600), app=app, image=source.image, timeout=600)
-
-        async def end() -> None:
-            await sandbox.terminate.aio()
-            await sandbox.detach.aio()
-
-    await bare_command(name, sandbox)
-    await ten_bare_commands(name, sandbox)
-    await end()
-
-
-async def ten_bare_commands(name: str, sandbox: Any) -> None:
+async def ten_bare_commands(sdk: BareSdk, sandbox: Any) -> None:
     for _ in range(COMMANDS):
-        await bare_command(name, sandbox)
+        assert await sdk.run(sandbox, "echo hello") == HELLO.decode()
+
+
+async def bare_life(sdk: BareSdk) -> None:
+    """As many commands as `whole_life` sends, the one that prepares the sandbox included."""
+    sandbox = await sdk.create()
+    await sdk.run(sandbox, "mkdir -p /app")
+    await ten_bare_commands(sdk, sandbox)
+    await sdk.end(sandbox)
 
 
 # Measuring
@@ -163,11 +130,11 @@ def peak_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-async def spent(works: list[Callable[[], Awaitable[None]]], at_a_time: int) -> tuple[float, float]:
+async def spent(works: list[Work], at_a_time: int) -> tuple[float, float]:
     """Seconds of this process's CPU, and of the clock, for all of them together, so many of them at a time."""
     gate = asyncio.Semaphore(at_a_time)
 
-    async def one(work: Callable[[], Awaitable[None]]) -> None:
+    async def one(work: Work) -> None:
         async with gate:
             await work()
 
@@ -181,47 +148,53 @@ async def spent(works: list[Callable[[], Awaitable[None]]], at_a_time: int) -> t
 async def measure(name: str, number: int, at_a_time: int) -> dict[str, float]:
     service = Service(name)
     os.environ.update(service.env)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
-        spec = SandboxSpec(build_dir=Path(folder), workdir="/app", ttl_sec=600, start_timeout_sec=300)
-        provider = make_provider(name, max(at_a_time, COMPARED))
-        try:
-            await whole_life(provider, spec)  # builds the image
-            before = service.set(LATENCY)["calls"]
-            idle_mb = peak_mb()
-            cpu, wall = await spent([partial(whole_life, provider, spec)] * number, at_a_time)
-            after = service.set(LATENCY)
-            peak = peak_mb()
-            _, bare_wall = await spent([partial(bare_life, name, provider, spec)] * at_a_time, at_a_time)
-            service.set(0.0)
-            found = {
-                "cpu_sec": cpu,
-                "wall_sec": wall,
-                "bare_sec": bare_wall * number / at_a_time,
-                "calls": (after["calls"] - before) / number,
-                "peak_mb": peak,
-                "idle_mb": idle_mb,
-            }
-            found |= await compare(name, provider, spec)
-            left = service.set(0.0)
-            return found | {"left": left["left"], "made": left["made"]}
-        finally:
-            await provider.close()
-            service.close()
+    try:
+        async with AsyncExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            (folder / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
+            spec = SandboxSpec(build_dir=folder, workdir="/app", ttl_sec=600, start_timeout_sec=300)
+            provider = make_provider(name, max(at_a_time, COMPARED))
+            stack.push_async_callback(provider.close)
+            ours = partial(whole_life, provider, spec)
+            await ours()  # builds the image
+            found = {"idle_mb": peak_mb()}
+            sdk = await stack.enter_async_context(bare_sdk(name))
+            found |= await in_turns(service, ours, partial(bare_life, sdk), number, at_a_time)
+            found |= await compare(provider, spec, sdk)
+            last = service.set(0.0)
+            return found | {"left": last["left"], "made": last["made"]}
+    finally:
+        service.close()
 
 
-async def compare(name: str, provider: Any, spec: SandboxSpec) -> dict[str, float]:
-    """Our command and the SDK's own, in turns, in the same sandboxes."""
+async def in_turns(service: Service, ours: Work, bare: Work, number: int, at_a_time: int) -> dict[str, float]:
+    """Whole lives, ours and the SDK's, in turns of `at_a_time`, so that what else this machine does meets both."""
+    found: Counter[str] = Counter()
+    peak = 0.0
+    for _ in range(number // at_a_time):
+        before = service.set(LATENCY)
+        cpu, wall = await spent([ours] * at_a_time, at_a_time)
+        after, peak = service.set(LATENCY), max(peak, peak_mb())
+        bare_cpu, bare_wall = await spent([bare] * at_a_time, at_a_time)
+        found.update(cpu_sec=cpu, wall_sec=wall, bare_sec=bare_wall, calls=(after["calls"] - before["calls"]) / number)
+        found.update(bare_cpu_sec=bare_cpu, service_cpu_sec=after["cpu"] - before["cpu"])
+    service.set(0.0)
+    return {**found, "peak_mb": peak}
+
+
+async def compare(provider: SandboxProvider, spec: SandboxSpec, sdk: BareSdk) -> dict[str, float]:
+    """Our command and the SDK's own, in turns."""
     ours = bare = 0.0
     async with AsyncExitStack() as stack:
         starting = [stack.enter_async_context(open_sandbox(provider, spec)) for _ in range(COMPARED)]
         sandboxes: list[Any] = list(await asyncio.gather(*starting))
+        theirs = await asyncio.gather(*(sdk.create() for _ in range(COMPARED)))
         for turn in range(ROUNDS + 1):
             cpu, _ = await spent([partial(ten_commands, each) for each in sandboxes], COMPARED)
-            bare_works = [partial(ten_bare_commands, name, each._channel._sandbox) for each in sandboxes]
-            bare_cpu, _ = await spent(bare_works, COMPARED)
+            bare_cpu, _ = await spent([partial(ten_bare_commands, sdk, each) for each in theirs], COMPARED)
             if turn:  # the first one warms up
                 ours, bare = ours + cpu, bare + bare_cpu
+        await asyncio.gather(*(sdk.end(each) for each in theirs))
     commands = ROUNDS * COMPARED * COMMANDS
     return {"our_ms": 1000 * ours / commands, "bare_ms": 1000 * bare / commands}
 
@@ -244,17 +217,19 @@ def test_a_thousand_sandboxes_cost_little_more_than_their_sdk(name: str, number:
         f"\n{name}, {number} sandboxes, {at_a_time} at a time, {COMMANDS} commands each:"
         f"\n  CPU per command {found['our_ms']:.2f} ms, the bare SDK's {found['bare_ms']:.2f} ms:"
         f" {found['our_ms'] / found['bare_ms']:.2f}x"
-        f"\n  wall {found['wall_sec']:.1f} s, ideal {ideal:.1f} s ({found['calls']:.1f} calls in a row each):"
-        f" {found['wall_sec'] / ideal:.2f}x, of it {found['cpu_sec']:.1f} s of CPU;"
-        f" the bare SDK {found['bare_sec']:.1f} s: {found['bare_sec'] / ideal:.2f}x"
+        f"\n  wall {found['wall_sec']:.1f} s; the bare SDK {found['bare_sec']:.1f} s:"
+        f" {found['wall_sec'] / found['bare_sec']:.2f}x;"
+        f" ideal {ideal:.1f} s ({found['calls']:.1f} calls in a row each): {found['wall_sec'] / ideal:.2f}x"
+        f"\n  CPU {found['cpu_sec']:.1f} s, the bare SDK {found['bare_cpu_sec']:.1f} s;"
+        f" {found['service_cpu_sec']:.1f} s for us in the service's own process"
         f"\n  peak {found['peak_mb']:.0f} MB ({found['idle_mb']:.0f} MB after the first sandbox)"
         f"\n  sandboxes made {found['made']:.0f}, left {found['left']:.0f}"
     )
-    assert found["made"] == 1 + number + at_a_time + COMPARED
+    assert found["made"] == 1 + 2 * number + 2 * COMPARED
     assert found["left"] == 0
     assert found["peak_mb"] <= 300
     assert found["our_ms"] <= 2 * found["bare_ms"]
-    assert found["wall_sec"] <= 1.3 * (ideal if at_a_time < 100 else ideal + found["cpu_sec"])
+    assert found["wall_sec"] <= 1.3 * (ideal if at_a_time < 100 else max(ideal, found["bare_sec"]))
 
 
 if __name__ == "__main__":

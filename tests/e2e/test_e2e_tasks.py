@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from builders import make_task
-from command_line import Done, by_task, docker, harness, processes_with, sandboxes_left, scraps
+from command_line import Done, by_task, docker, harness, processes_with, records, sandboxes_left, scraps
 
 pytestmark = pytest.mark.timeout(200)
 DOCKER = [pytest.mark.docker, pytest.mark.slow]
@@ -116,7 +116,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "agent-timeout": {
         "solve": solve(f"touch /app/hello.txt; {MARK}"),
         "test": GRADES_HELLO,
-        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 1.0\n',
+        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 4.0\n',
     },
     "agent-timeout-nothing": {
         "solve": solve(MARK),
@@ -533,6 +533,26 @@ def test_agent_and_verifier_run_as_the_users_that_the_task_names(docker_job: Job
     folder = docker_job.folder("other-users")
     assert (folder / "agent" / "who").read_text() == "nobody\n"
     assert (folder / "verifier" / "who").read_text() == "www-data\n"
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_an_agent_that_removes_the_shell_of_one_sandbox_after_the_other_has_failed(tmp_path: Path) -> None:
+    """A verifier that does so, the sandbox being whole when the agent left it, says nothing about the agent."""
+    away = "rm -f /bin/sh /bin/dash /bin/bash"
+    make_task(tmp_path / "tasks", "agent", solve=solve(away))
+    make_task(tmp_path / "tasks", "verifier", test=f"#!/bin/bash\n{away}\n", solve=solve("true"))
+    done = harness(
+        *("run", tmp_path / "tasks", "--backend", "docker", "--agent", "oracle", "--max-retries", "2", "--json"),
+        *("--jobs-dir", tmp_path, "--name", "job"),
+    )
+    assert "Traceback" not in done.err, done.err
+    ends = {name: (*outcome(record), record["failure"]["layer"]) for name, record in records(tmp_path / "job").items()}
+    assert {name: end for name, end in ends.items() if name.startswith("agent")} == {
+        "agent__1": ("infra_error", None, "sandbox_unusable", "sandbox"),
+        "agent__1r1": ("agent_failed", None, "sandbox_unusable", "agent"),
+    }
+    assert {end[0] for name, end in ends.items() if name.startswith("verifier")} <= {"infra_error", "task_error"}
 
 
 @pytest.mark.docker

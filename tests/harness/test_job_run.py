@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from builders import Heard, MemoryProvider, make_task
 
-from backends.errors import SandboxUnavailable
+from backends.errors import SandboxUnavailable, SandboxUnusable
 from backends.lifecycle import JOB, OWNER
 from backends.spec import SandboxSpec
 from harness.errors import UsageError
@@ -101,6 +101,16 @@ async def test_what_infrastructure_failed_is_repeated_and_its_evidence_kept(tmp_
     first = json.loads((tmp_path / "jobs/j/t00__1/result.json").read_text())
     assert first["failure"]["tag"] == "sandbox_unavailable"
     assert (tmp_path / "jobs/j/t00__1r1/result.json").exists()
+
+
+async def test_an_agent_that_ruins_one_sandbox_after_the_other_has_failed(tmp_path: Path) -> None:
+    provider = MemoryProvider(on_kill=SandboxUnusable("no shell starts any more"))
+    outcome = await run(tmp_path, config(tasks(tmp_path, 1), max_retries=5), provider)
+    first, second = (json.loads((tmp_path / f"jobs/j/t00__1{r}/result.json").read_text()) for r in ("", "r1"))
+    assert (first["outcome"], first["failure"]["retryable"]) == ("infra_error", True)
+    assert (second["outcome"], second["failure"]["category"]) == ("agent_failed", "capability")
+    assert first["failure"]["tag"] == second["failure"]["tag"] == "sandbox_unusable"
+    assert (outcome.summary.n_executions, outcome.summary.rate().value) == (2, 0.0)
 
 
 @pytest.mark.case("D10")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -74,7 +74,10 @@ class ToolCallingConfig(LoopConfig):
     """Further requests after a rate limit, an overload, a broken connection or a timeout."""
     stream: bool = False
     capture: bool = False
-    """Ask for token ids and log-probabilities (vLLM and alike)."""
+    """Ask for token ids and log-probabilities (vLLM, SGLang and alike)."""
+    logprobs_mode: Literal["raw", "processed"] | None = None
+    """What the server's log-probabilities are of: "raw" (before temperature) or "processed" (after it). None: vLLM's
+    and SGLang's own defaults, raw and processed."""
     send_seed: bool = False
     input_cost_per_mtok: float | None = Field(default=None, ge=0)
     """US dollars per million tokens; with `output_cost_per_mtok` it makes the price known."""
@@ -105,6 +108,7 @@ class ToolCallingConfig(LoopConfig):
             request_timeout_sec=self.request_timeout_sec,
             stream=self.stream,
             capture=self.capture,
+            logprobs_mode=self.logprobs_mode,
             send_seed=self.send_seed,
             price=price,
             retry=RetryPolicy(max_retries=self.max_retries),

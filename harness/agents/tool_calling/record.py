@@ -1,17 +1,16 @@
-"""What a run leaves in its trajectory: the opening, and every answer with what is known about how it was sampled."""
+"""What a run leaves on record: the opening, and every answer with what is known about how it was sampled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.agents.tool_calling.calls import Call
-from harness.atif.model import Metrics
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolSchema
 from harness.llm.wire import tool_json
-
-N = TypeVar("N", int, float)
+from harness.store.rollout import RolloutWriter
+from harness.store.rollout.answer import record_answer
 
 
 def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], head: Sequence[Message]) -> None:
@@ -22,8 +21,9 @@ def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], 
         (trajectory.system if message.role == "system" else trajectory.user)(message.content)
 
 
-def record_answer(
+def record_turn(
     trajectory: TrajectoryWriter,
+    rollout: RolloutWriter,
     reply: Reply,
     calls: Sequence[Call],
     *,
@@ -32,29 +32,11 @@ def record_answer(
 ) -> None:
     """One answer, before its calls run. A step is labelled truncated if any of it was cut."""
     truncated = reply.truncated or any(call.fault == "truncated" for call in calls)
-    trajectory.agent(
-        reply.content,
-        reasoning=reply.reasoning,
-        tool_calls=[call.for_record() for call in calls],
-        metrics=Metrics(
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cached_tokens=reply.cached_tokens,
-            cost_usd=reply.cost_usd,
-            prompt_token_ids=_list(reply.prompt_token_ids),
-            completion_token_ids=_list(reply.completion_token_ids),
-            logprobs=_list(reply.logprobs),
-            extra={
-                "finish_reason": reply.finish_reason,
-                "sampling": dict(sampling),
-                "retries": reply.retries,
-                "duration_sec": round(reply.duration_sec, 6),
-            },
-        ),
-        model_name=reply.model,
+    record_answer(
+        trajectory,
+        rollout,
+        reply,
+        [call.for_record() for call in calls],
+        sampling=sampling,
         extra={**extra, "truncated": True} if truncated else extra,
     )
-
-
-def _list(values: Sequence[N] | None) -> list[N] | None:
-    return None if values is None else list(values)

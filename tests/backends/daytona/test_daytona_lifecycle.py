@@ -28,6 +28,8 @@ from backends.remote.sandbox import RemoteSandbox
 from backends.spec import Resources
 
 Start = Callable[..., Awaitable[RemoteSandbox]]
+pytestmark = pytest.mark.usefixtures("short_pauses")
+
 IMAGE = SandboxSpec(image="debian:bookworm-slim", workdir="/app", build_timeout_sec=0.001)
 
 
@@ -94,6 +96,7 @@ async def test_a_slow_start_is_noticed_when_it_is_over(plane: DaytonaPlane, star
 @pytest.mark.case("A13")
 async def test_a_sandbox_that_does_not_start_in_time_is_removed(plane: DaytonaPlane, provider: DaytonaProvider) -> None:
     plane.start_seconds = 30.0
+    await provider.check()  # the client is open before the clock runs
     spec = replace(IMAGE, start_timeout_sec=1.0)
     with pytest.raises(SandboxTimeout):
         await provider.start(spec)
@@ -139,10 +142,20 @@ async def test_a_sandbox_in_the_state_of_an_error_is_a_start_error_and_removed(
 
 async def test_the_service_failing_for_a_moment_costs_a_repetition(plane: DaytonaPlane, start: Start) -> None:
     plane.faults.add("^create$", status=503)
-    plane.faults.add("^create$", status=429, headers={"Retry-After": "1"})
+    plane.faults.add("^create$", status=429)
     await start()
     assert plane.calls["create"] == 3
     assert len(plane.live) == 1
+
+
+@pytest.mark.parametrize("header", ["Retry-After", "Retry-After-sandbox-create"])
+async def test_a_rate_limit_is_waited_out_as_long_as_the_service_says(
+    header: str, plane: DaytonaPlane, start: Start
+) -> None:
+    plane.faults.add("^create$", status=429, headers={header: "1"})
+    began = time.monotonic()
+    await start()
+    assert (time.monotonic() - began >= 1.0, plane.calls["create"]) == (True, 2)
 
 
 @pytest.mark.parametrize(

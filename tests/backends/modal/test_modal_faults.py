@@ -61,7 +61,7 @@ EXECUTE = [
     (Status.PERMISSION_DENIED, errors.SandboxAuthError),
     (Status.NOT_FOUND, errors.SandboxUnavailable),
     (Status.RESOURCE_EXHAUSTED, errors.SandboxQuotaError),
-    (Status.INTERNAL, errors.SandboxUnavailable),
+    (Status.INTERNAL, errors.SandboxUnavailable),  # which takes the SDK's whole patience, ten seconds
 ]
 
 

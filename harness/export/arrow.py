@@ -1,0 +1,97 @@
+"""Rows as Arrow batches and back. Token columns travel as buffers: no token becomes a Python object on the way."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+from harness.export.schema import COLUMNS, SCHEMA_VERSION, RLSample, Span, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+
+TOKEN_COLUMNS = {"token_ids": "i", "loss_mask": "b", "logprobs": "f", "policy_index": "h", "chunk_ids": "i"}
+"""The columns with an element for each token, and their `array` type."""
+SPAN_FIELDS = tuple(each.name for each in fields(Span))
+PAIRS = ("reward_parts", "behaviour")
+
+
+def require_pyarrow() -> None:
+    """Raises UsageError, with the command that mends it, where pyarrow is missing."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "Parquet needs the package 'pyarrow': pip install 'harness-rl[export]' (or use --format jsonl)"
+        ) from error
+
+
+def batch_of(rows: Sequence[RLSample]) -> pyarrow.RecordBatch:
+    """Rows as one batch."""
+    import pyarrow as pa
+
+    schema = arrow_schema()
+    arrays = [
+        _token_column([getattr(row, name) for row in rows], TOKEN_COLUMNS[name], schema.field(name).type)
+        if name in TOKEN_COLUMNS
+        else pa.array([_value(row, name) for row in rows], schema.field(name).type)
+        for name in COLUMNS
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _token_column(columns: Sequence[Sequence[Any]], code: str, kind: Any) -> Any:
+    import pyarrow as pa
+
+    values, offsets = array(code), array("i", [0])
+    for column in columns:
+        values.extend(column if isinstance(column, array) and column.typecode == code else array(code, column))
+        offsets.append(len(values))
+    flat = pa.Array.from_buffers(kind.value_type, len(values), [None, pa.py_buffer(values)])
+    ends = pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)])
+    return pa.ListArray.from_arrays(ends, flat, type=kind)
+
+
+def _value(row: RLSample, name: str) -> Any:
+    value = getattr(row, name)
+    if name == "spans":
+        return [{field: getattr(span, field) for field in SPAN_FIELDS} for span in value]
+    if name in PAIRS:
+        return [{"key": key, "value": number} for key, number in value.items()]
+    return value
+
+
+def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
+    """The rows of a batch. Raises ValueError for one that lacks a column, or is of a later version."""
+    missing = [name for name in COLUMNS if name not in batch.schema.names]
+    if missing:
+        raise ValueError(f"not an export of this version: no column {missing[0]!r}")
+    plain = {name: batch.column(name).to_pylist() for name in COLUMNS if name not in TOKEN_COLUMNS}
+    for number in range(batch.num_rows):
+        if plain["schema_version"][number] != SCHEMA_VERSION:
+            raise ValueError(f"schema_version {plain['schema_version'][number]}; this program reads {SCHEMA_VERSION}")
+        row = {name: values[number] for name, values in plain.items()}
+        yield row_of(row | {name: _tokens(batch.column(name), number, code) for name, code in TOKEN_COLUMNS.items()})
+
+
+def row_of(values: dict[str, Any]) -> RLSample:
+    """A row from plain values. Raises KeyError or TypeError for values that make none."""
+    row = {name: values[name] for name in COLUMNS}
+    row["spans"] = tuple(Span(**span) for span in row["spans"])
+    row["policy_versions"] = tuple(row["policy_versions"])
+    return RLSample(**row | {name: _pairs(row[name]) for name in PAIRS})
+
+
+def _pairs(value: Any) -> dict[str, float]:
+    return dict(value) if isinstance(value, dict) else {each["key"]: each["value"] for each in value}
+
+
+def _tokens(column: Any, number: int, code: str) -> array[Any]:
+    values = column[number].values
+    found: array[Any] = array(code)
+    start = values.offset * found.itemsize
+    found.frombytes(memoryview(values.buffers()[1])[start : start + len(values) * found.itemsize])
+    return found

@@ -1,0 +1,99 @@
+"""Token ids made from text, for records that have none. They need not be what was sampled: every row says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from harness.errors import UsageError
+from harness.export.chat import Said, messages_of, trajectories
+from harness.records import TrialResult
+from harness.store.layout import TrialPaths
+from harness.store.rollout import SampledCall
+
+
+class Tokenizer(Protocol):
+    """What is asked of a tokenizer; those of `transformers` have it."""
+
+    name_or_path: str
+
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, Any]],
+        *,
+        tools: list[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        tokenize: bool,
+    ) -> Any:
+        """The conversation as text (`tokenize` False)."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """The ids of a text."""
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of that name or in that folder. Raises UsageError when there is none, or no chat template in it."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise UsageError(
+            "--retokenize needs the package 'transformers': pip install 'harness-rl[retokenize]'"
+        ) from error
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--retokenize {name}: no such tokenizer: {str(error).splitlines()[0]}") from error
+    if not getattr(tokenizer, "chat_template", None):
+        raise UsageError(f"--retokenize {name}: the tokenizer has no chat template")
+    return tokenizer  # type: ignore[no-any-return]
+
+
+def retokenised_calls(paths: TrialPaths, result: TrialResult, tokenizer: Tokenizer) -> Iterator[SampledCall]:
+    """Every answer of an attempt as if it had been sampled from the chat template's rendering of what came before."""
+    for session, _, trajectory in trajectories(paths, result):
+        tools = trajectory.agent.tool_definitions
+        said = messages_of(trajectory, drop_media=True)
+        for number, each in enumerate(said):
+            if each.sampled and number:
+                call = _call(session, number, said, tools, tokenizer)
+                if call is not None:
+                    yield call
+
+
+def _call(
+    session: str, number: int, said: Sequence[Said], tools: list[dict[str, Any]] | None, tokenizer: Tokenizer
+) -> SampledCall | None:
+    before = _render(said[:number], tools, tokenizer, ask=True)
+    after = _render(said[: number + 1], tools, tokenizer, ask=False)
+    if not after.startswith(before):
+        # The template does not leave history as it was asked for; what the answer adds to it is taken instead.
+        before = _render(said[:number], tools, tokenizer, ask=False)
+    if not after.startswith(before):
+        return None
+    return SampledCall(
+        call_id=f"{session}/{number}",
+        session=session,
+        prompt_ids=tokenizer.encode(before, add_special_tokens=False),
+        completion_ids=tokenizer.encode(after[len(before) :], add_special_tokens=False),
+    )
+
+
+def _render(said: Sequence[Said], tools: list[dict[str, Any]] | None, tokenizer: Tokenizer, *, ask: bool) -> str:
+    conversation = [_for_template(each.message) for each in said]
+    try:
+        text = tokenizer.apply_chat_template(conversation, tools=tools, add_generation_prompt=ask, tokenize=False)
+    except Exception as error:  # a template is a program of its author's: whatever it raises, it refuses this chat
+        raise UsageError(f"--retokenize {tokenizer.name_or_path}: its chat template refuses: {error}") from error
+    return str(text)
+
+
+def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Chat templates want a call's arguments parsed."""
+    if "tool_calls" not in message:
+        return dict(message)
+    calls = [
+        {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
+        for call in message["tool_calls"]
+    ]
+    return {**message, "tool_calls": calls}

@@ -1,0 +1,156 @@
+"""`harness export` as a user meets it: from a run against a server that tells tokens to rows, chats and documents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from command_line import Done, harness
+from model_server import serving
+from policy_server import Policy, prompt_of
+from rollouts import call, job_of
+
+from harness.agents.tool_calling.record import record_answer
+from harness.atif.reader import load_trajectory
+from harness.atif.writer import TrajectoryWriter
+from harness.cli.main import main
+from harness.export.read import read_samples
+from harness.export.rl import export_rl
+from harness.failures import Outcome
+from harness.llm.protocol import Reply
+from harness.store.rollout import RolloutWriter
+
+HARBOR = Path(__file__).parent / "data" / "harbor-jobs" / "term1"
+
+
+def export(*argv: str | Path) -> Done:
+    """The command, in this process."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(["export", *map(str, argv)])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+GREETING = (
+    ("I write the file.", [("c1", "bash", '{"command":"echo Hello, world! > /app/hello.txt; ls"}')]),
+    ("", [("c2", "finish", "{}")]),
+)
+
+
+async def run_job(policy: Policy, folder: Path) -> Path:
+    """A job of two attempts by the managed agent, in a process of its own."""
+    config = folder / "harness.toml"
+    async with serving(policy) as server:
+        config.write_text(
+            f'[agents.p]\ntype = "tool_calling"\nmodel = "m"\nbase_url = "{server.url}"\ncapture = true\n'
+            "parameters = { temperature = 1.0 }\n"
+        )
+        argv = ["run", "--suite", "hello", "--include", "hello/greeting", "--agent", "p", "--backend", "local"]
+        rest = ["--allow-unsafe-local", "--config", config, "-k", "2", "--jobs-dir", folder, "--name", "job"]
+        done = await asyncio.to_thread(harness, *argv, *rest)
+    assert done.code == 0, done.err
+    return folder / "job"
+
+
+@pytest.mark.slow
+async def test_a_run_becomes_rows_of_exactly_what_was_sampled(tmp_path: Path) -> None:
+    policy = Policy(GREETING)
+    job = await run_job(policy, tmp_path)
+    done = export(job, "--to-rl", "-o", tmp_path / "rows")
+    assert done.code == 0, done.err
+    rows = list(read_samples(tmp_path / "rows"))
+    wanted = sorted(tuple(ids) for _, ids, _ in policy.sampled)
+    spans = [(row, span) for row in rows for span in row.spans if span.kind == "sampled"]
+    assert sorted(tuple(row.token_ids[span.start : span.end]) for row, span in spans) == wanted
+    assert [(row.n_branches, row.policy_versions, row.temperature) for row in rows] == [(1, ("step-7",), 1.0)] * 2
+    assert len({row.group_id for row in rows}) == 1 and rows[0].group_size == 2
+    assert export("--check", tmp_path / "rows").code == 0
+
+
+@pytest.mark.slow
+async def test_a_server_without_tokens_makes_chats_and_no_rows(tmp_path: Path) -> None:
+    job = await run_job(Policy(GREETING, "text"), tmp_path)
+    refused = export(job, "--to-rl", "-o", tmp_path / "rows")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "text only" in refused.err and "--to-sft" in refused.err and "--retokenize" in refused.err
+    assert not (tmp_path / "rows").exists()
+    assert export(job, "--to-sft", "-o", tmp_path / "chats", "--min-reward", "0").code == 0
+    chats = [json.loads(line) for line in (tmp_path / "chats" / "chats.jsonl").read_text().splitlines()]
+    roles = [message["role"] for message in chats[0]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool"]
+    assert chats[0]["train"] == [role == "assistant" for role in roles]
+    assert len(prompt_of(chats[0]["messages"])) > 100
+
+
+def test_what_harbor_recorded_becomes_rows(tmp_path: Path) -> None:
+    done = export(HARBOR, "--to-rl", "-o", tmp_path / "rows", "--format", "jsonl")
+    assert done.code == 0, done.err
+    rows = list(read_samples(tmp_path / "rows"))
+    steps = [step for step in load_trajectory(HARBOR / "tt__c6ii2kd/agent/trajectory.json").steps if step.metrics]
+    sampled = [step.metrics.completion_token_ids for step in steps if step.metrics]
+    spans = [(row, span) for row in rows for span in row.spans if span.kind == "sampled"]
+    assert [list(row.token_ids[span.start : span.end]) for row, span in spans] == sampled
+
+
+def test_a_document_needs_no_other_file(tmp_path: Path) -> None:
+    job = job_of(tmp_path / "job", [[]])
+    agent = job / "t0000__1" / "agent"
+    writer = TrajectoryWriter(
+        agent / "trajectory.json", session_id="s", agent_name="a", agent_version="1", model_name="m"
+    )
+    rollout = RolloutWriter(agent / "rollout.bin")
+    writer.user("hi")
+    reply = Reply(content="x", prompt_token_ids=(1, 2), completion_token_ids=(7,), logprobs=(-0.5,))
+    record_answer(writer, rollout, reply, [], sampling={}, extra={})
+    writer.close()
+    rollout.close()
+    assert export(job, "--to-atif", "-o", tmp_path / "atif").code == 0
+    metrics = load_trajectory(tmp_path / "atif" / "job" / "t0000__1.json").steps[1].metrics
+    assert metrics is not None
+    assert (metrics.prompt_token_ids, metrics.completion_token_ids, metrics.logprobs) == ([1, 2], [7], [-0.5])
+
+
+def test_stats_add_up_and_write_nothing(tmp_path: Path) -> None:
+    job = job_of(tmp_path / "job", [[call([1], [2])], [call([1], [3])], []], ends=[1.0, Outcome.INFRA_ERROR, 0.0])
+    done = export(job, "--stats")
+    assert done.code == 0
+    numbers = {line.split("│")[0].strip(): line.split("│")[1].strip() for line in done.out.splitlines() if "│" in line}
+    assert numbers == {"kept": "1", "masked": "2", "dropped": "0", "all": "3"}
+    assert "sandbox unavailable" in done.out and "no model calls" in done.out
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
+
+
+@pytest.mark.case("E8")
+def test_a_check_names_the_row_that_contradicts_itself(tmp_path: Path) -> None:
+    job = job_of(tmp_path / "job", [[call([1], [2])], [call([1], [3, 4])]])
+    export_rl([job], tmp_path / "rows", file_format="jsonl")
+    path = tmp_path / "rows" / "part-00000.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[1]["loss_mask"] = [0, 1]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = export("--check", tmp_path / "rows")
+    assert done.code == 2
+    assert "job/t0000__2#0: columns differ in length: token_ids 3, loss_mask 2" in done.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ((), "name the jobs to export"),
+        (("nowhere", "--to-rl", "-o", "x"), "nowhere is not a folder"),
+        ((".", "--to-rl", "-o", "x"), "no trials in these folders"),
+        ((".", "--to-rl", "--to-sft", "-o", "x"), "choose one of"),
+        ((".",), "choose one of"),
+        ((".", "--to-rl"), "say where to write: -o FOLDER"),
+        (("--check", "."), ". is not an export made by --to-rl"),
+        (("--check", ".", "--stats"), "goes with no other option"),
+    ],
+)
+def test_a_request_that_cannot_be_is_one_line(tmp_path: Path, argv: tuple[str, ...], says: str) -> None:
+    with chdir(tmp_path):
+        done = export(*argv)
+    assert (done.code, done.err.count("\n")) == (2, 1) and says in done.err
