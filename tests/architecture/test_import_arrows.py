@@ -105,6 +105,8 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": ("backends.daytona",),
     "e2b": ("backends.e2b",),
     "openai": ("harness.llm",),
+    "starlette": ("harness.proxy",),
+    "uvicorn": ("harness.proxy",),
     "pyarrow": ("harness.export", "trainer.samples"),
     "tokenizers": ("harness.export", "trainer.policy"),
     "transformers": ("harness.export", "trainer.policy"),
