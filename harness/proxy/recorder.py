@@ -11,7 +11,7 @@ from harness import strict_json
 from harness.atif.model import Step, ToolCall
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolRequest
-from harness.proxy.conversation import Conversation, Conversations, Said, reply_digest
+from harness.proxy.conversation import Conversation, Conversations, Listener, Said, reply_digest
 from harness.proxy.conversation import digest as digest_of
 from harness.store.rollout import RolloutWriter
 from harness.store.rollout.answer import record_answer
@@ -20,7 +20,7 @@ Json = Mapping[str, Any]
 
 _NOT_SAMPLING = {"messages", "tools", "model", "stream", "stream_options", "user", "metadata", "store"}
 _MAX_ECHO = 800
-_SAVE_SEC = 0.05
+_SAVE_SEC = 0.1
 _DESCRIPTION = 200
 
 
@@ -32,6 +32,7 @@ class Recorder:
         self._trajectory = trajectory
         self._rollout = rollout
         self._conversations = Conversations()
+        self._listener = Listener(self._as_sampled)
         self._client: str | None = None
         self._arguments: dict[str, str] = {}
         """What the model wrote, by call id: clients parse arguments, and spell them anew in the history."""
@@ -43,9 +44,9 @@ class Recorder:
         self.conversations = 0
         """How many there are, the agent's own included."""
 
-    def as_sampled(self, messages: Sequence[Json]) -> list[Json]:
-        """The history with the arguments of its calls spelled as they were sampled, where they are the same values."""
-        return [self._as_sampled(message) for message in messages]
+    def hear(self, messages: Sequence[Json]) -> Said:
+        """What a request says, the arguments of its calls as they were sampled where they are the same values."""
+        return self._listener.hear(messages)
 
     def expected(self, said: Said) -> tuple[int, str | None]:
         """The answers that the conversation of a request had before, and its description (None: the agent's own)."""
