@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harness import strict_json
@@ -38,6 +40,7 @@ class Recorder:
         """What the model wrote, by call id: clients parse arguments, and spell them anew in the history."""
         self.failed: Callable[[OSError], None] = lambda error: None
         """Told when the record cannot be written."""
+        self._notes: deque[Callable[[], None]] = deque()
         self._disk = threading.Lock()
         self._unsaved = False
         self._saving: asyncio.Task[None] | None = None
@@ -50,6 +53,7 @@ class Recorder:
 
     def expected(self, said: Said) -> tuple[int, str | None]:
         """The answers that the conversation of a request had before, and its description (None: the agent's own)."""
+        self._catch_up()
         conversation = self._conversations.continued_by(said.links)
         if conversation is not None:
             return conversation.answers, conversation.description
@@ -60,10 +64,22 @@ class Recorder:
     ) -> None:
         """Record what a request says that is new, and its answer. `client` is how the asking program calls itself.
 
-        It is on disk a moment later.
+        The answer does not wait for it: it goes on record right after, before anything else is asked of this recorder,
+        and is on disk a moment later.
         """
-        with self._disk:
-            self._answered(said, question, reply, sampling=sampling, extra=extra, client=client)
+        note = partial(self._answered, said, question, reply, sampling=sampling, extra=extra, client=client)
+        self._notes.append(note)
+        asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        if not self._notes:
+            return
+        try:
+            with self._disk:
+                while self._notes:
+                    self._notes.popleft()()
+        except OSError as error:
+            self.failed(error)
         self._save_soon()
 
     def _answered(
@@ -97,12 +113,14 @@ class Recorder:
 
     def event(self, text: str, extra: Json) -> None:
         """Something that the proxy did, as a step of the system."""
+        self._catch_up()
         with self._disk:
             self._trajectory.system(text, extra=extra)
         self._save_soon()
 
     async def close(self) -> None:
         """Finish the embedded trajectories, and have everything on disk. Raises OSError."""
+        self._catch_up()
         if self._saving is not None:
             await self._saving
         for conversation in self._conversations.by_link.values():
