@@ -42,8 +42,9 @@ class Recorder:
         """Told when the record cannot be written."""
         self._notes: deque[Callable[[], None]] = deque()
         self._disk = threading.Lock()
-        self._unsaved = False
+        self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._closed = False
         self.conversations = 0
         """How many there are, the agent's own included."""
 
@@ -121,6 +122,9 @@ class Recorder:
     async def close(self) -> None:
         """Finish the embedded trajectories, and have everything on disk. Raises OSError."""
         self._catch_up()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._saving is not None:
             await self._saving
         for conversation in self._conversations.by_link.values():
@@ -130,16 +134,19 @@ class Recorder:
 
     def _save_soon(self) -> None:
         """No answer waits for the disk, and the disk is not asked for every answer of a fast agent."""
-        self._unsaved = True
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._keep_saving())
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(_SAVE_SEC, self._start_saving)
 
-    async def _keep_saving(self) -> None:
+    def _start_saving(self) -> None:
+        self._timer = None
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_aside())
+        else:
+            self._save_soon()
+
+    async def _save_aside(self) -> None:
         try:
-            while self._unsaved:
-                await asyncio.sleep(_SAVE_SEC)
-                self._unsaved = False
-                await asyncio.to_thread(self._save)
+            await asyncio.to_thread(self._save)
         except OSError as error:
             self.failed(error)
 

@@ -209,9 +209,9 @@ async def test_a_call_takes_at_most_3_ms_longer(upstream: Service, proxy: Servic
     between, plain, added = min(rounds)
     fair = between / max(1.0, plain / quiet)
     size = statistics.mean(map(len, bodies)) / 1000
-    print(f"\na call of {size:.0f} KB: {plain * 1000:.2f} ms without, {added * 1000:.2f} ms with the proxy,", end=" ")
+    print(f"\na call of {size:.0f} KB: {plain * 1000:.2f} ms without, {added * 1000:.2f} ms with the proxy;", end=" ")
     print(
-        f"{between * 1000:.2f} ms between the medians, {fair * 1000:.2f} ms without the machine's other work", end=" "
+        f"between the medians {between * 1000:.2f} ms, free of other work {fair * 1000:.2f} ms", end=" "
     )
     print(f"(at most 3); {spent * 1000:.2f} ms of the proxy's CPU, those after the answer included")
     assert fair <= 0.003
