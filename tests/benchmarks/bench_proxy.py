@@ -210,9 +210,7 @@ async def test_a_call_takes_at_most_3_ms_longer(upstream: Service, proxy: Servic
     fair = between / max(1.0, plain / quiet)
     size = statistics.mean(map(len, bodies)) / 1000
     print(f"\na call of {size:.0f} KB: {plain * 1000:.2f} ms without, {added * 1000:.2f} ms with the proxy;", end=" ")
-    print(
-        f"between the medians {between * 1000:.2f} ms, free of other work {fair * 1000:.2f} ms", end=" "
-    )
+    print(f"between the medians {between * 1000:.2f} ms, free of other work {fair * 1000:.2f} ms", end=" ")
     print(f"(at most 3); {spent * 1000:.2f} ms of the proxy's CPU, those after the answer included")
     assert fair <= 0.003
 
