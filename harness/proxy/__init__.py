@@ -24,7 +24,7 @@ A sandbox that cannot reach the host is served by a queue of files inside it ins
     async with relayed(lease, sandbox) as address:  # http://127.0.0.1:PORT in the sandbox; use address.key, .base_url
         ...
 
-Needs the extra `proxy` (starlette, uvicorn, httpx), loaded when a proxy starts.
+Needs the extra `proxy` (starlette, uvicorn, aiohttp), loaded when a proxy starts.
 """
 
 from harness.proxy.budget import Budget

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,9 @@ from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolRequest
 
 Json = Mapping[str, Any]
+
+_REMEMBERED = 4
+"""Conversations side by side whose histories are kept; those of others are read anew."""
 
 
 def message_of(message: Json) -> Message:
@@ -86,26 +90,51 @@ def _value(arguments: str) -> Any:
         return arguments
 
 
-def chain(messages: Sequence[Message]) -> list[bytes]:
-    """One digest for each beginning of the conversation, from one message up to all of them."""
-    links: list[bytes] = []
-    for message in messages:
-        links.append(hashlib.blake2b((links[-1] if links else b"") + digest(message), digest_size=16).digest())
-    return links
-
-
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a request says: its messages, and a link for each beginning of them."""
+    """What a request says: its messages as they go upstream and as ours, and a link for each beginning of them."""
 
-    messages: Sequence[Message]
-    links: Sequence[bytes]
+    bodies: Sequence[Json] = ()
+    messages: Sequence[Message] = ()
+    links: Sequence[bytes] = ()
 
 
-def said_by(messages: Sequence[Json]) -> Said:
-    """The messages of a chat completion's body."""
-    made = [message_of(each) for each in messages]
-    return Said(made, chain(made))
+def said_by(bodies: Sequence[Json], after: Said = Said()) -> Said:
+    """What `after` says, and then the messages of a chat completion's body."""
+    new = [message_of(each) for each in bodies]
+    links = list(after.links)
+    for message in new:
+        links.append(hashlib.blake2b((links[-1] if links else b"") + digest(message), digest_size=16).digest())
+    return Said([*after.bodies, *bodies], [*after.messages, *new], links)
+
+
+class Listener:
+    """Makes out what requests say, and reads only what none of the latest ones began with: histories grow."""
+
+    def __init__(self, spelled: Callable[[Json], Json]) -> None:
+        """`spelled` gives a message the spelling that it goes upstream in."""
+        self._spelled = spelled
+        self._heard: deque[tuple[Sequence[Json], Said]] = deque(maxlen=_REMEMBERED)
+
+    def hear(self, messages: Sequence[Json]) -> Said:
+        """What a request with these messages says."""
+        asked, known, shared = max(
+            ((asked, known, _shared(asked, messages)) for asked, known in self._heard),
+            key=lambda each: each[2],
+            default=((), Said(), 0),
+        )
+        before = Said(known.bodies[:shared], known.messages[:shared], known.links[:shared])
+        said = said_by([self._spelled(each) for each in messages[shared:]], before)
+        if shared and shared == len(asked):
+            self._heard.remove((asked, known))
+        self._heard.append(([*asked[:shared], *messages[shared:]], said))
+        return said
+
+
+def _shared(some: Sequence[Json], others: Sequence[Json]) -> int:
+    """How many messages both begin with."""
+    pairs = enumerate(zip(some, others, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(some), len(others)))
 
 
 @dataclass(slots=True)
@@ -115,12 +144,13 @@ class Conversation:
     Attributes:
         trajectory: where it is recorded.
         description: the beginning of what was asked for; None for the agent's own, which is the first.
-        length: messages of its latest request. answers: how many it was given; spelled: the digest of the latest.
+        length, link: of its latest request. answers: how many it was given; spelled: the digest of the latest.
     """
 
     trajectory: TrajectoryWriter
     description: str | None = None
     length: int = 0
+    link: bytes = b""
     answers: int = 0
     spelled: bytes = b""
 
@@ -143,10 +173,9 @@ class Conversations:
 
     def moved(self, conversation: Conversation, links: Sequence[bytes]) -> None:
         """A request of the conversation was answered."""
-        if conversation.length:
-            for link in [link for link, each in self.by_link.items() if each is conversation]:
-                del self.by_link[link]
-        conversation.length = len(links)
+        if self.by_link.get(conversation.link) is conversation:
+            del self.by_link[conversation.link]
+        conversation.length, conversation.link = len(links), links[-1]
         self.by_link[links[-1]] = conversation
         for length in range(len(links), 0, -1):
             if links[length - 1] in self.seen:

@@ -13,7 +13,6 @@ from harness.errors import ModelError, ModelRejected
 from harness.failures import AgentStop
 from harness.llm import wire
 from harness.llm.protocol import CallContext, ContextOverflow, Reply
-from harness.proxy.conversation import said_by
 from harness.proxy.dialects.protocol import Dialect, Json, Kind, Trouble
 from harness.proxy.lease import Lease
 from harness.proxy.tape import NotOnTape
@@ -81,8 +80,8 @@ class Exchange:
     def _question(self) -> Question:
         lease = self._lease
         body = self._request.dialect.question(self._request.body)
-        body["messages"] = lease.recorder.as_sampled(body["messages"])
-        said = said_by(body["messages"])
+        said = lease.recorder.hear(body["messages"])
+        body["messages"] = said.bodies
         turn, subagent = lease.recorder.expected(said)
         context = CallContext(
             task_name=lease.trial.task_name,

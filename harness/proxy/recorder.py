@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harness import strict_json
 from harness.atif.model import Step, ToolCall
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolRequest
-from harness.proxy.conversation import Conversation, Conversations, Said, reply_digest
+from harness.proxy.conversation import Conversation, Conversations, Listener, Said, reply_digest
 from harness.proxy.conversation import digest as digest_of
 from harness.store.rollout import RolloutWriter
 from harness.store.rollout.answer import record_answer
@@ -20,7 +22,7 @@ Json = Mapping[str, Any]
 
 _NOT_SAMPLING = {"messages", "tools", "model", "stream", "stream_options", "user", "metadata", "store"}
 _MAX_ECHO = 800
-_SAVE_SEC = 0.05
+_SAVE_SEC = 0.1
 _DESCRIPTION = 200
 
 
@@ -32,23 +34,27 @@ class Recorder:
         self._trajectory = trajectory
         self._rollout = rollout
         self._conversations = Conversations()
+        self._listener = Listener(self._as_sampled)
         self._client: str | None = None
         self._arguments: dict[str, str] = {}
         """What the model wrote, by call id: clients parse arguments, and spell them anew in the history."""
         self.failed: Callable[[OSError], None] = lambda error: None
         """Told when the record cannot be written."""
+        self._notes: deque[Callable[[], None]] = deque()
         self._disk = threading.Lock()
-        self._unsaved = False
+        self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._closed = False
         self.conversations = 0
         """How many there are, the agent's own included."""
 
-    def as_sampled(self, messages: Sequence[Json]) -> list[Json]:
-        """The history with the arguments of its calls spelled as they were sampled, where they are the same values."""
-        return [self._as_sampled(message) for message in messages]
+    def hear(self, messages: Sequence[Json]) -> Said:
+        """What a request says, the arguments of its calls as they were sampled where they are the same values."""
+        return self._listener.hear(messages)
 
     def expected(self, said: Said) -> tuple[int, str | None]:
         """The answers that the conversation of a request had before, and its description (None: the agent's own)."""
+        self._catch_up()
         conversation = self._conversations.continued_by(said.links)
         if conversation is not None:
             return conversation.answers, conversation.description
@@ -59,10 +65,22 @@ class Recorder:
     ) -> None:
         """Record what a request says that is new, and its answer. `client` is how the asking program calls itself.
 
-        It is on disk a moment later.
+        The answer does not wait for it: it goes on record right after, before anything else is asked of this recorder,
+        and is on disk a moment later.
         """
-        with self._disk:
-            self._answered(said, question, reply, sampling=sampling, extra=extra, client=client)
+        note = partial(self._answered, said, question, reply, sampling=sampling, extra=extra, client=client)
+        self._notes.append(note)
+        asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        if not self._notes:
+            return
+        try:
+            with self._disk:
+                while self._notes:
+                    self._notes.popleft()()
+        except OSError as error:
+            self.failed(error)
         self._save_soon()
 
     def _answered(
@@ -96,12 +114,17 @@ class Recorder:
 
     def event(self, text: str, extra: Json) -> None:
         """Something that the proxy did, as a step of the system."""
+        self._catch_up()
         with self._disk:
             self._trajectory.system(text, extra=extra)
         self._save_soon()
 
     async def close(self) -> None:
         """Finish the embedded trajectories, and have everything on disk. Raises OSError."""
+        self._catch_up()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._saving is not None:
             await self._saving
         for conversation in self._conversations.by_link.values():
@@ -111,16 +134,19 @@ class Recorder:
 
     def _save_soon(self) -> None:
         """No answer waits for the disk, and the disk is not asked for every answer of a fast agent."""
-        self._unsaved = True
-        if self._saving is None or self._saving.done():
-            self._saving = asyncio.create_task(self._keep_saving())
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(_SAVE_SEC, self._start_saving)
 
-    async def _keep_saving(self) -> None:
+    def _start_saving(self) -> None:
+        self._timer = None
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_aside())
+        else:
+            self._save_soon()
+
+    async def _save_aside(self) -> None:
         try:
-            while self._unsaved:
-                await asyncio.sleep(_SAVE_SEC)
-                self._unsaved = False
-                await asyncio.to_thread(self._save)
+            await asyncio.to_thread(self._save)
         except OSError as error:
             self.failed(error)
 

@@ -104,7 +104,7 @@ class ModelProxy:
         self._leases.pop(lease.name, None)
 
     async def __aenter__(self) -> Self:
-        missing = [name for name in ("httpx", "starlette", "uvicorn") if find_spec(name) is None]
+        missing = [name for name in ("aiohttp", "starlette", "uvicorn") if find_spec(name) is None]
         if missing:
             raise UsageError(f"the model proxy needs {', '.join(missing)}: pip install 'harness-rl[proxy]'")
         from harness.proxy.app import App

@@ -24,7 +24,7 @@ from harness.proxy.upstream.servers import Server, order
 from harness.redaction import Redactor
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 _OPENAI = "https://api.openai.com/v1"
 _CONNECT_SEC = 10.0
@@ -49,7 +49,7 @@ class HttpUpstream:
         self.servers = [Server(endpoint, weight) for endpoint, weight in servers]
         self._clock, self._sleep, self._chance, self._probe_sec = clock, sleep, chance, probe_sec
         self._redact = Redactor([endpoint.api_key for endpoint, _ in servers])
-        self._client: httpx.AsyncClient | None = None
+        self._client: aiohttp.ClientSession | None = None
         self._probe: asyncio.Task[None] | None = None
 
     @property
@@ -99,7 +99,7 @@ class HttpUpstream:
             await asyncio.gather(self._probe, return_exceptions=True)
         client, self._client = self._client, None
         if client is not None:
-            await client.aclose()
+            await client.close()
 
     def _choose(self, affinity: str, tried: set[int]) -> Server:
         """The first one that this request has not asked yet; the first of all once it has asked them all."""
@@ -108,44 +108,44 @@ class HttpUpstream:
 
     async def _once(self, server: Server, question: Question, held: contextlib.AsyncExitStack) -> Answer:
         """One request. `held` keeps the connection for as long as the answer is read. Raises RequestFailed."""
-        import httpx
+        import aiohttp
 
         endpoint = server.endpoint
         limit = min(endpoint.request_timeout_sec, question.context.time_left)
         try:
             async with asyncio.timeout(limit):
                 response = await held.enter_async_context(
-                    self._connected().stream("POST", _url(endpoint, "chat/completions"), **_request(endpoint, question))
+                    self._connected().post(_url(endpoint, "chat/completions"), **_request(endpoint, question))
                 )
-                if response.status_code != 200:
-                    raise self._refused(response.status_code, response.headers, await response.aread())
+                if response.status != 200:
+                    raise self._refused(response.status, response.headers, await response.read())
                 if not question.stream:
-                    body = _object(await response.aread())
+                    body = _object(await response.read())
                     return Answer(body=body, headers=response.headers, price=endpoint.price)
                 chunks = self._chunks(response, self._clock() + limit)
                 first = await anext(chunks, None)
+        except aiohttp.ClientError as error:
+            raise cut(f"the connection failed: {type(error).__name__}") from error
         except TimeoutError as error:
             raise _late(limit) from error
-        except httpx.HTTPError as error:
-            raise cut(f"the connection failed: {type(error).__name__}") from error
         if first is None:
             raise cut("the stream was cut before its end")
         return Answer(chunks=_after(first, chunks), headers=response.headers, price=endpoint.price)
 
-    async def _chunks(self, response: httpx.Response, until: float) -> AsyncIterator[Json]:
+    async def _chunks(self, response: aiohttp.ClientResponse, until: float) -> AsyncIterator[Json]:
         """All chunks. Raises RequestFailed if the stream does not end as it should."""
-        import httpx
+        import aiohttp
 
         complete = False
-        chunks = chunks_in(response.aiter_bytes())
+        chunks = chunks_in(response.content.iter_any())
         while True:
             try:
                 async with asyncio.timeout(max(0.0, until - self._clock())):  # never across a yield
                     chunk = await anext(chunks, None)
+            except aiohttp.ClientError as error:
+                raise cut(f"the stream was cut: {type(error).__name__}") from error
             except TimeoutError as error:
                 raise cut("the stream did not end in time") from error
-            except httpx.HTTPError as error:
-                raise cut(f"the stream was cut: {type(error).__name__}") from error
             if chunk is None:
                 break
             complete = complete or any(mapping(each).get("finish_reason") for each in sequence(chunk.get("choices")))
@@ -162,18 +162,14 @@ class HttpUpstream:
         error = type(failure.error)(self._redact(str(failure.error)))
         return RequestFailed(replace(failure, error=error), retry_after(headers, datetime.now(UTC)))
 
-    def _connected(self) -> httpx.AsyncClient:
-        import httpx
+    def _connected(self) -> aiohttp.ClientSession:
+        import aiohttp
 
         if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=_CONNECT_SEC),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=200),
-                follow_redirects=False,
-                verify=any(
-                    _url(each.endpoint, "").startswith("https:") for each in self.servers
-                ),  # costs a while to make
-                trust_env=False,
+            self._client = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),  # trials share the session and nothing else
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SEC),
             )
         return self._client
 
@@ -191,14 +187,17 @@ class HttpUpstream:
                 server.healthy = await self._answers(server.endpoint)
 
     async def _answers(self, endpoint: Endpoint) -> bool:
-        import httpx
+        import aiohttp
 
+        url, headers = _url(endpoint, "models"), _headers(endpoint)
         try:
-            url, headers = _url(endpoint, "models"), _headers(endpoint)
-            response = await self._connected().get(url, headers=headers, timeout=_CONNECT_SEC)
-        except httpx.HTTPError:
+            async with (
+                asyncio.timeout(_CONNECT_SEC),
+                self._connected().get(url, headers=headers, allow_redirects=False) as response,
+            ):
+                return response.status < 500
+        except (aiohttp.ClientError, TimeoutError):
             return False
-        return response.status_code < 500
 
 
 def _is_sick(failed: RequestFailed) -> bool:
@@ -227,7 +226,8 @@ def _request(endpoint: Endpoint, question: Question) -> dict[str, Any]:
     if question.stream:
         body["stream_options"] = {"include_usage": True}
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return {"content": content, "headers": {**_headers(endpoint), "content-type": "application/json"}}
+    headers = {**_headers(endpoint), "content-type": "application/json"}
+    return {"data": content, "headers": headers, "allow_redirects": False}
 
 
 def _object(content: bytes) -> dict[str, Any]:

@@ -182,7 +182,8 @@ async def test_what_ends_in_the_sandbox_is_noted_and_nothing_hangs(tmp_path: Pat
             await ask(sandbox, address, "one")
             await sandbox.execute("kill -KILL -$(cat /tmp/.model-*/pid)", timeout=5)
             async with asyncio.timeout(10):
-                while "relay_ended" not in trial.trajectory.path.read_text():
+                path = trial.trajectory.path
+                while not path.exists() or "relay_ended" not in path.read_text():
                     await asyncio.sleep(0.05)
         trial.lease.raise_failure()
 
