@@ -36,7 +36,7 @@ Say = Callable[..., None]
 
 def main() -> int:
     """Run until told to end, or until whoever started this is gone."""
-    target, folder, where = Target(sys.argv[1]), Path(sys.argv[2]), (sys.argv[3:] or [None])[0]
+    target, folder, where = Target(sys.argv[1]), Path(sys.argv[2]), next(iter(sys.argv[3:]), None)
     say = _own_output()
     os.nice(_NICENESS)
     names: queue.Queue[str | None] = queue.Queue(MAX_QUEUE + 1)
@@ -72,9 +72,9 @@ def _listen(names: queue.Queue[str | None], say: Say) -> None:
     while data := os.read(0, 1 << 16):
         for message in lines.feed(data):
             if "end" in message:
+                threading.Timer(float(message["end"]), os._exit, [0]).start()
                 names.put(_END)
-                time.sleep(float(message["end"]))
-                os._exit(0)
+                return
             try:
                 names.put_nowait(str(message.get("trial")))
             except queue.Full:

@@ -34,8 +34,12 @@ class Content:
             facts=clean(span.facts),
         )
 
+    def text(self, text: str) -> str:
+        """A text as it may leave."""
+        return _cut(self.redact(text))
+
     def _clean(self, value: Any) -> Any:
-        return strict_json.clean(value, lambda text: _cut(self.redact(text)))[0]
+        return strict_json.clean(value, self.text)[0]
 
 
 def redactor_of(env: Mapping[str, str]) -> Redactor:

@@ -78,7 +78,7 @@ class Exporter:
         argv = [sys.executable, "-P", "-m", "harness.tracing.child", self.target.value, str(self.folder)]
         paths = [str(Path(harness.__file__).parents[1]), self.env.get("PYTHONPATH", "")]
         try:
-            self._child = subprocess.Popen(
+            self._child = subprocess.Popen(  # noqa: S603 – this interpreter, this package
                 argv + ([self.where] if self.where else []),
                 env={**self.env, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 stdin=subprocess.PIPE,

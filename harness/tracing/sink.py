@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
 
 from harness.errors import UsageError
@@ -34,37 +33,22 @@ class Target(StrEnum):
     OTEL = "otel"
 
     @property
-    def title(self) -> str:
+    def label(self) -> str:
         """How it calls itself."""
         return "LangSmith" if self is Target.LANGSMITH else "OpenTelemetry"
 
 
-@dataclass(frozen=True, slots=True)
-class _Package:
-    """What an extra brings."""
-
-    module: str
-    title: str
-
-
-_PACKAGES = {
-    Target.LANGSMITH: _Package("langsmith", "LangSmith's SDK"),
-    Target.OTEL: _Package("opentelemetry.exporter.otlp.proto.http", "OpenTelemetry's OTLP exporter"),
-}
+_DISTRIBUTIONS = {Target.LANGSMITH: "langsmith", Target.OTEL: "opentelemetry-exporter-otlp-proto-http"}
 
 
 def require_extra(target: Target) -> None:
     """Raises UsageError with the line that installs what is missing. Imports no SDK."""
-    package = _PACKAGES[target]
-    module = ""
-    for part in package.module.split("."):
-        module = f"{module}.{part}" if module else part
-        try:
-            found = importlib.util.find_spec(module) if module.count(".") < 1 else True
-        except ImportError:
-            found = None
-        if not found:
-            raise UsageError(f"{package.title} is not installed: pip install 'harness-rl[{target.value}]'")
+    try:
+        version(_DISTRIBUTIONS[target])
+    except PackageNotFoundError:
+        raise UsageError(
+            f"the SDK of {target.label} is not installed: pip install 'harness-rl[{target.value}]'"
+        ) from None
 
 
 def open_sink(target: Target, job: JobFacts, where: str | None, env: Mapping[str, str]) -> Sink:

@@ -1,8 +1,8 @@
 """What a run and its child process say to each other: a line of JSON each, names only. Content stays on the disk.
 
-    run -> child    {"trial": "greet__1"}    {"end": 0.8}, seconds that are left
-    child -> run    {"sent": "greet__1"}    {"left_out": "greet__1"}, by sampling
-                    {"failed": "greet__1", "why": "..."}    {"unable": "..."}, before it ends
+run -> child    {"trial": "greet__1"}    {"end": 0.8}, seconds that are left
+child -> run    {"sent": "greet__1"}    {"left_out": "greet__1"}, by sampling
+                {"failed": "greet__1", "why": "..."}    {"unable": "..."}, before it ends
 """
 
 from __future__ import annotations
