@@ -76,11 +76,10 @@ class Exporter:
             return
         self._started = time.monotonic()
         argv = [sys.executable, "-P", "-m", "harness.tracing.child", self.target.value, str(self.folder)]
-        paths = [str(Path(harness.__file__).parents[1]), self.env.get("PYTHONPATH", "")]
         try:
             self._child = subprocess.Popen(  # noqa: S603 – this interpreter, this package
                 argv + ([self.where] if self.where else []),
-                env={**self.env, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                env=child_environment(self.env),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -149,6 +148,12 @@ class Exporter:
         self.tally.failed += "failed" in message
         self.tally.why = str(message.get("why") or message.get("finish") or self.tally.why)
         self.tally.unable = str(message.get("unable") or self.tally.unable)
+
+
+def child_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process, which finds this package wherever it runs."""
+    paths = [str(Path(harness.__file__).parents[1]), env.get("PYTHONPATH", "")]
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def end_all(exporters: Sequence[Exporter]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from harness.strict_json import dumps
 from harness.tracing.spans import Kind, Span
 
-VERSION = "1.38.0"
+VERSION = "1.40.0"
 SCHEMA_URL = f"https://opentelemetry.io/schemas/{VERSION}"
 
 OPERATION = {Kind.AGENT: "invoke_agent", Kind.MODEL: "chat", Kind.TOOL: "execute_tool"}
@@ -38,11 +38,45 @@ def _tokens(name: str) -> _Reading:
 
 
 def _text(part: str, name: str) -> _Reading:
+    return lambda span: getattr(span, part).get(name)
+
+
+def _messages(part: str, role: str) -> _Reading:
+    """Messages, or the one text that stands for them, as the conventions' JSON schema has them."""
+
     def read(span: Span) -> str | None:
-        found = getattr(span, part).get(name)
-        return None if found is None else found if isinstance(found, str) else dumps(found)
+        content = getattr(span, part)
+        found = content.get("messages")
+        if found is None and (text := content.get("instruction") or content.get("output")):
+            found = [{"role": role, "content": text}]
+        if not found:
+            return None
+        spelled = [_message(each) for each in found]
+        if part == "outputs":
+            spelled = [{**each, "finish_reason": span.facts.get("finish_reason") or "stop"} for each in spelled]
+        return dumps(spelled)
 
     return read
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    text = message.get("content") or ""
+    if message["role"] == "tool":
+        parts = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": text}]
+        return {"role": "tool", "parts": parts}
+    parts = [{"type": "reasoning", "content": thought}] if (thought := message.get("reasoning_content")) else []
+    parts += [{"type": "text", "content": text}] if text else []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            {
+                "type": "tool_call",
+                "id": call["id"],
+                "name": function["name"],
+                "arguments": function["arguments"],
+            }
+        )
+    return {"role": message["role"], "parts": parts}
 
 
 def _arguments(span: Span) -> str | None:
@@ -69,8 +103,8 @@ ATTRIBUTES: Mapping[Kind, Mapping[str, _Reading]] = {
         "gen_ai.agent.name": lambda span: span.name,
         "gen_ai.agent.id": _fact("subagent"),
         "gen_ai.request.model": lambda span: span.model,
-        "gen_ai.input.messages": _text("inputs", "instruction"),
-        "gen_ai.output.messages": _text("outputs", "output"),
+        "gen_ai.input.messages": _messages("inputs", "user"),
+        "gen_ai.output.messages": _messages("outputs", "assistant"),
     },
     Kind.MODEL: {
         **_ALL,
@@ -84,8 +118,8 @@ ATTRIBUTES: Mapping[Kind, Mapping[str, _Reading]] = {
         "gen_ai.usage.input_tokens": _tokens("input"),
         "gen_ai.usage.output_tokens": _tokens("output"),
         "gen_ai.usage.cache_read.input_tokens": _tokens("cached"),
-        "gen_ai.input.messages": _text("inputs", "messages"),
-        "gen_ai.output.messages": _text("outputs", "messages"),
+        "gen_ai.input.messages": _messages("inputs", "user"),
+        "gen_ai.output.messages": _messages("outputs", "assistant"),
     },
     Kind.TOOL: {
         **_ALL,

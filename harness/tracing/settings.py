@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from harness.errors import UsageError
 from harness.tracing.content import Content, redactor_of
@@ -60,6 +61,17 @@ def capture_content(env: Mapping[str, str]) -> Content:
     """What OpenTelemetry spans may hold: no content, unless the conventions' own switch asks for it."""
     wanted = env.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").strip().lower() == "true"
     return Content(inputs=wanted, outputs=wanted, redact=redactor_of(env))
+
+
+def require_url(text: str) -> str:
+    """An address of a collector. Raises UsageError for what is none."""
+    try:
+        url = urlsplit(text)
+        if url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0):
+            return text
+    except ValueError:
+        pass
+    raise UsageError(f"--otel {text!r} is not an address, such as http://localhost:4318")
 
 
 def _variable(env: Mapping[str, str], name: str) -> str:
