@@ -98,7 +98,7 @@ def account(exporter: Exporter) -> str:
         parts.append(f"{tally.left_out} left out by sampling")
     if tally.unsent:
         why = tally.unable or tally.why
-        parts.append(f"{tally.unsent} not" + (f" ({plain(why)})" if why else " yet"))
+        parts.append(f"{tally.unsent} not" + (f" ({plain(why)})" if why else " (no answer in time)"))
     line = f"{exporter.target.label}: {', '.join(parts)}"
     if tally.unsent and exporter.target is Target.LANGSMITH:
         project = f" --project {shlex.quote(exporter.where)}" if exporter.where else ""

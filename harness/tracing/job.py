@@ -46,7 +46,7 @@ def read_job(folder: Path) -> JobFacts:
     try:
         config, lock = load_job(paths)
     except UsageError:
-        if not any(folder.glob("*/result.json")):
+        if not any("trial_name" in _document(path) for path in folder.glob("*/result.json")):
             raise UsageError(f"{folder} is not a job's folder; name one, e.g. jobs/my-job") from None
         return JobFacts(paths=paths, job_id=_harbor_id(paths) or name, name=name, dataset=name)
     return JobFacts(
@@ -65,9 +65,13 @@ def read_job(folder: Path) -> JobFacts:
 
 
 def _harbor_id(paths: JobPaths) -> str | None:
-    try:
-        document: Any = read_json(paths.result)
-    except (OSError, ValueError):
-        return None
-    found = document.get("id") if isinstance(document, dict) else None
+    found = _document(paths.result).get("id")
     return found if isinstance(found, str) else None
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

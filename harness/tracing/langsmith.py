@@ -6,6 +6,7 @@ have arrived, or not, when `send` returns.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _RUN_TYPES = {Kind.MODEL: "llm", Kind.TOOL: "tool"}
 _TIMEOUT_MS = (3_000, 10_000)
-_FLUSH_SEC = 60.0
+_FLUSH_SEC = 20.0
 _WHOLE = 1 << 53
 
 
@@ -47,9 +48,12 @@ class LangSmithSink:
             )
             self._problems.clear()
             self._enqueue(trace, self._experiment)
+            waited = time.monotonic()
             self._client.flush(timeout=_FLUSH_SEC)
         except Exception as error:
             raise Unsent(reason(error)) from error
+        if time.monotonic() - waited >= _FLUSH_SEC:
+            raise Unsent(f"no answer within {_FLUSH_SEC:g} s")
         if self._problems:
             raise Unsent(reason(self._problems[0]))
         return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from harness.tracing.exporter import Exporter, Tally
 
-_STALL_SEC = 30.0
+_STALL_SEC = 40.0
 _TICK_SEC = 0.2
 
 
