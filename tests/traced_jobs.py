@@ -1,4 +1,4 @@
-"""A job on disk as real runs leave it: a conversation with a sub-agent, trouble of infrastructure, an agent's failure."""
+"""A job on disk as real runs leave it: a conversation with a sub-agent, lost infrastructure, a failed agent."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ have arrived, or not, when `send` returns.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -42,12 +43,10 @@ class LangSmithSink:
         """Send one trace with its feedback; False if sampling leaves it out. Raises Unsent."""
         if not _sampled(trace.id_of(""), self.settings.sampling_rate):
             return False
+        experiment = self._opened()
         try:
-            self._experiment = self._experiment or open_experiment(
-                self._client, self._job, self.settings.project, self.settings.content
-            )
             self._problems.clear()
-            self._enqueue(trace, self._experiment)
+            self._enqueue(trace, experiment)
             waited = time.monotonic()
             self._client.flush(timeout=_FLUSH_SEC)
         except Exception as error:
@@ -57,6 +56,18 @@ class LangSmithSink:
         if self._problems:
             raise Unsent(reason(self._problems[0]))
         return True
+
+    def _opened(self) -> Experiment:
+        if self._experiment is None:
+            try:
+                self._experiment = open_experiment(
+                    self._client, self._job, self.settings.project, self.settings.content
+                )
+            except Exception as error:
+                # A client asks a server once what it can do, and takes no answer for "little": the next one asks anew.
+                self._client = make_client(self.settings, self._problems)
+                raise Unsent(reason(error)) from error
+        return self._experiment
 
     def finish(self) -> None:
         """End the experiment. Raises Unsent."""
@@ -175,7 +186,8 @@ def _sampled(id_: uuid.UUID, rate: float) -> bool:
 def reason(error: Exception) -> str:
     """What went wrong, in a few words: the SDK's texts run over pages, and repeat what was sent."""
     text = " ".join(str(error).split())
-    for status, meaning in (("401", "the key is refused"), ("403", "not allowed"), ("429", "too many requests")):
-        if status in text[:400]:
-            return f"{status}, {meaning}"
+    if status := re.search(r"\b(\d{3}) (?:Client|Server) Error: ([\w ]{1,40}?) for url", text):
+        return f"{status[1]} {status[2]}"
+    if isinstance(error, ConnectionError | TimeoutError) or "Connection" in type(error).__name__:
+        return "no connection"
     return f"{type(error).__name__}: {text[:160]}"

@@ -7,6 +7,7 @@ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true for content, which is no
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,8 @@ class OtelSink:
         timeout = None if env.get("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") else _TIMEOUT_SEC
         self._exporter = OTLPSpanExporter(endpoint=signal_url(endpoint) if endpoint else None, timeout=timeout)
         self._ids = _record_ids()
+        self._said = _LastWords()
+        logging.getLogger("opentelemetry.exporter").addHandler(self._said)
         resource = {"service.name": env.get("OTEL_SERVICE_NAME") or "harness", "harness.job": job.name}
         provider = TracerProvider(resource=Resource.create(resource), id_generator=self._ids, shutdown_on_exit=False)
         self._ended = InMemorySpanExporter()
@@ -64,7 +67,7 @@ class OtelSink:
         if not spans:
             return False
         if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            raise Unsent("the collector did not take it")
+            raise Unsent(self._said.last or "the collector did not take it")
         return True
 
     def finish(self) -> None:
@@ -121,6 +124,15 @@ def _span_id(trace: Trace, key: str) -> int:
 
 def _nanoseconds(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000) * 1_000
+
+
+class _LastWords(logging.Handler):
+    """Remembers what the SDK said last: it logs why an export failed, and returns only that it did."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = " ".join(record.getMessage().split())[:160]
 
 
 def _record_ids() -> Any:

@@ -183,7 +183,7 @@ def test_what_a_broken_server_missed_is_sent_later(tmp_path: Path) -> None:
         server = cast(LangSmithServer, server)
         done = harness("langsmith", "push", job, env=settings(server))
         assert done.code == 3
-        assert done.out == "LangSmith: 0 traces sent, 4 not (401, the key is refused); experiment job-0b8a3c52\n"
+        assert done.out == "LangSmith: 0 traces sent, 4 not (401 Unauthorized); experiment job-0b8a3c52\n"
         server.fault = None
         assert harness("langsmith", "push", job, env=settings(server)).code == 0
         assert len({run["trace_id"] for run in server.runs.values()}) == 4

@@ -41,7 +41,8 @@ def trace_of_trial(server: OtlpServer, trial: str) -> dict[str, Any]:
     """A trial's spans by name, parents first; of several that share one, the first."""
     root = next(span for span in server.spans if attributes(span).get("harness.trial_name") == trial)
     found: dict[str, Any] = {}
-    for span in sorted(reversed(server.spans), key=lambda span: int(span.start_time_unix_nano)):
+    parents_first = server.spans[::-1]  # they end last
+    for span in sorted(parents_first, key=lambda span: int(span.start_time_unix_nano)):
         if span.trace_id == root.trace_id:
             found.setdefault(span.name, span)
     return found
@@ -123,7 +124,7 @@ def test_content_that_is_asked_for_has_the_conventions_form_and_no_secret(tmp_pa
         assert asked == [{"role": "user", "parts": [{"type": "text", "content": "Tidy up."}]}]
         (answer,) = json.loads(attributes(spans["chat glm-5"])["gen_ai.output.messages"])
         assert [part["type"] for part in answer["parts"]] == ["reasoning", "text", "tool_call", "tool_call"]
-        assert attributes(spans["execute_tool bash"])["gen_ai.tool.call.arguments"] == '{"command":"ls"}'
+        assert json.loads(attributes(spans["execute_tool bash"])["gen_ai.tool.call.arguments"]) == {"command": "ls"}
         assert SECRET.encode() not in b"".join(request.body for request in server.requests)
 
 

@@ -89,7 +89,9 @@ def test_a_call_that_timed_out_is_an_error_and_an_exit_code_is_a_fact(trace: Tra
 def test_what_is_unknown_has_no_mark_and_infrastructure_gives_no_reward(
     job: Path, trial: str, expected: dict[str, float | str]
 ) -> None:
-    marks = {mark.key: mark.score if mark.value is None else mark.value for mark in trace_of(read_job(job), trial).marks}
+    marks = {
+        mark.key: mark.score if mark.value is None else mark.value for mark in trace_of(read_job(job), trial).marks
+    }
     assert marks == {**expected, **({"reward.style": 0.5} if trial == "a__1" else {})}
 
 
@@ -146,7 +148,9 @@ def test_a_long_text_is_cut_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize("damage", ["not json", "[]", None])
-def test_a_trajectory_that_cannot_be_read_costs_only_its_own_spans(job: Path, tmp_path: Path, damage: str | None) -> None:
+def test_a_trajectory_that_cannot_be_read_costs_only_its_own_spans(
+    job: Path, tmp_path: Path, damage: str | None
+) -> None:
     copy = tmp_path / "job"
     shutil.copytree(job, copy)
     path = copy / "a__1" / "agent" / "trajectory.json"

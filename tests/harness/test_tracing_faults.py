@@ -1,0 +1,213 @@
+"""Whatever is wrong with the other side, a run takes as long, and leaves the same record, as without an exporter."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import MemoryProvider, make_task
+from command_line import environment, harness
+from tracing_servers import FAULTS, LangSmithServer, Loopback, OtlpServer, serving, wait_for
+
+from backends.spec import SandboxSpec
+from harness.job.config import JobConfig
+from harness.job.runner import run_job
+from harness.records import AgentInfo, TrialResult
+from harness.store.layout import JobPaths
+from harness.tracing.exporter import MIN_WAIT_SEC, Exporter, end_all
+from harness.tracing.sink import Target
+from harness.trial.events import TrialFinished
+
+N_TASKS, N_ATTEMPTS = 4, 5
+_START_SEC = 0.4
+_VOLATILE = {
+    "id",
+    "started_at",
+    "finished_at",
+    "updated_at",
+    "created_at",
+    "trial_uri",
+    "occurred_at",
+    "job_id",
+    "trials_dir",
+}
+
+
+async def _slow_start(spec: SandboxSpec) -> None:
+    await asyncio.sleep(_START_SEC)
+
+
+def run_once(folder: Path, name: str, exporters: list[Exporter]) -> float:
+    """Run the job, twenty trials of which each waits, to the end of its exporters; the seconds that it took."""
+    if not (folder / "tasks").exists():
+        for number in range(N_TASKS):
+            make_task(folder / "tasks", f"t{number}")
+    config = JobConfig(dataset=str(folder / "tasks"), agent="nop", n_attempts=N_ATTEMPTS, n_concurrent=4)
+    began = time.monotonic()
+    provider = MemoryProvider(on_start=_slow_start)
+    asyncio.run(run_job(config, JobPaths(folder / name), provider=provider, subscribers=exporters))
+    end_all(exporters)
+    return time.monotonic() - began
+
+
+def what_stays(value: Any) -> Any:
+    """A record without what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: what_stays(item) for key, item in value.items() if key not in _VOLATILE}
+    if isinstance(value, list):  # of names: in the order in which trials happened to end
+        return sorted(value) if all(isinstance(item, str) for item in value) else [what_stays(item) for item in value]
+    return value
+
+
+def records(job: Path) -> dict[str, Any]:
+    """All records of a job, the job's own included."""
+    found = {path.parent.name: what_stays(json.loads(path.read_text())) for path in job.glob("*/result.json")}
+    return {**found, "": what_stays(json.loads((job / "result.json").read_text()))}
+
+
+def server_of(target: Target, fault: str | None) -> Loopback:
+    return LangSmithServer(fault=fault) if target is Target.LANGSMITH else OtlpServer(fault=fault)
+
+
+def exporter_of(target: Target, job: Path, server: Loopback) -> Exporter:
+    env = {**os.environ, "LANGSMITH_ENDPOINT": server.url, "LANGSMITH_API_KEY": "lsv2_0"}
+    return Exporter(target, job, server.url if target is Target.OTEL else None, env=env)
+
+
+@pytest.fixture(scope="module")
+def untraced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("untraced")
+    seconds = run_once(folder, "j", [])
+    return folder, seconds, records(folder / "j")
+
+
+def check(target: Target, fault: str | None, untraced: tuple[Path, float, dict[str, Any]], name: str) -> None:
+    folder, without, expected = untraced
+    with serving(server_of(target, fault)) as server:
+        exporter = exporter_of(target, folder / name / "j", server)
+        took = run_once(folder, f"{name}/j", [exporter])
+    tally = exporter.tally
+    assert took - without <= max(1.0, 0.05 * without), f"{took:.2f} s, and {without:.2f} s without"
+    assert what_stays(records(folder / name / "j")) == expected
+    assert tally.offered == N_TASKS * N_ATTEMPTS
+    assert tally.unsent == (tally.offered if fault else 0), tally
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", list(Target), ids=str)
+@pytest.mark.parametrize("fault", [None, *FAULTS], ids=str)
+def test_a_run_takes_as_long_and_leaves_the_same_record(
+    target: Target, fault: str | None, untraced: tuple[Path, float, dict[str, Any]]
+) -> None:
+    pytest.importorskip("langsmith" if target is Target.LANGSMITH else "opentelemetry.exporter.otlp.proto.http")
+    check(target, fault, untraced, f"{target}-{fault}")
+
+
+def _finished(name: str) -> TrialFinished:
+    return TrialFinished(
+        TrialResult(
+            id=name,
+            task_name="t",
+            trial_name=name,
+            trial_uri="",
+            task_id={},
+            task_checksum="",
+            config={},
+            agent_info=AgentInfo(name="a", version="1"),
+        )
+    )
+
+
+def test_a_child_that_does_not_listen_is_never_waited_for(tmp_path: Path) -> None:
+    exporter = Exporter(Target.OTEL, tmp_path)
+    exporter.start()
+    assert exporter._child is not None
+    exporter._child.send_signal(signal.SIGSTOP)
+    began = time.monotonic()
+    for number in range(5_000):  # more than a pipe holds
+        exporter(_finished(f"{number:0200}"))
+    offered = time.monotonic() - began
+    end_all([exporter])
+    ended = time.monotonic() - began - offered
+    assert offered < 2.0
+    assert ended <= MIN_WAIT_SEC + 1.0
+    assert exporter.tally.unsent == 5_000
+
+
+def test_a_child_that_cannot_work_says_why_and_the_run_goes_on(tmp_path: Path) -> None:
+    exporter = Exporter(Target.OTEL, tmp_path)  # which is no job's folder
+    exporter.start()
+    wait_for(lambda: not exporter.hear(0.1))
+    exporter(_finished("t__1"))
+    end_all([exporter])
+    assert exporter.tally.unsent == 1
+    assert "is not a job's folder" in exporter.tally.unable
+
+
+@pytest.mark.slow
+def test_the_child_of_a_run_that_was_killed_ends_by_itself(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\nfrom pathlib import Path\nfrom harness.tracing.exporter import Exporter\n"
+        "from harness.tracing.sink import Target\n"
+        "made = Exporter(Target.OTEL, Path(sys.argv[1]), 'http://127.0.0.1:9')\nmade.start()\n"
+        "print(made._child.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    make_task(tmp_path / "tasks", "t")
+    config = JobConfig(dataset=str(tmp_path / "tasks"), agent="nop")
+    asyncio.run(run_job(config, JobPaths(tmp_path / "j"), provider=MemoryProvider()))
+    argv = [sys.executable, "-c", program, str(tmp_path / "j")]
+    with subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        child = Path("/proc") / run.stdout.readline().strip()
+        time.sleep(1.0)
+        assert child.exists()
+        run.kill()
+    wait_for(lambda: not child.exists() or "Z" in (child / "stat").read_text().split()[2])
+
+
+@pytest.mark.slow
+def test_a_run_prints_what_became_of_its_traces_and_what_to_do(tmp_path: Path) -> None:
+    argv = ["run", "hello", "--include", "hello/greeting", "-k", "2", "--jobs-dir", tmp_path, "--plain"]
+    with serving(LangSmithServer(fault="429")) as server:
+        env = {"LANGSMITH_ENDPOINT": server.url, "LANGSMITH_API_KEY": "lsv2_0", "LANGSMITH_TRACING": ""}
+        done = harness(*argv, "--name", "j", "--langsmith", env=env)
+        told = [line for line in done.out.splitlines() if line.startswith("LangSmith")]
+        assert (done.code, len(told)) == (0, 1), done.err
+        assert told[0].startswith("LangSmith: 0 traces sent, 2 not (")
+        assert told[0].endswith(f"send them: harness langsmith push {tmp_path / 'j'}")
+        server.fault = None
+        by_variable = harness(*argv, "--name", "k", env={**env, "LANGSMITH_TRACING": "true"})
+        assert "LangSmith: " in by_variable.out
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "said"),
+    [
+        (["--otel", "localhost"], {}, "--otel 'localhost' is not an address"),
+        (["--langsmith"], {"LANGSMITH_API_KEY": "", "LANGSMITH_ENDPOINT": ""}, "set LANGSMITH_API_KEY"),
+        (["--langsmith", "p"], {"LANGSMITH_TRACING_SAMPLING_RATE": "2", "LANGSMITH_API_KEY": "k"}, "between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    env: dict[str, str],
+    said: str,
+) -> None:
+    from harness.cli.main import main
+
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert main(["run", "hello", "--jobs-dir", str(tmp_path / "jobs"), *options]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "jobs").exists()
