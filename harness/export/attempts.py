@@ -18,13 +18,17 @@ from harness.store.reader import load_result, read_results
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job's folder. `planned` is its number of attempts, `per_task` of each task; None where it does not tell."""
+    """A job's folder. `planned` is its number of attempts, `per_task` of each task; None where it does not tell.
+
+    `chosen` names the trials that were asked for, where it is not all of them; then the others are not missing.
+    """
 
     name: str
     paths: JobPaths
     planned: int | None
     per_task: int | None
     harness_version: str
+    chosen: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +79,42 @@ class Attempts:
 
 
 def open_jobs(folders: Sequence[Path]) -> list[Job]:
-    """The jobs in these folders, each under a name of its own. Raises UsageError for what is no job's folder."""
-    roots: list[Path] = []
+    """The jobs in these folders, each under a name of its own. A trial's folder chooses that trial of its job.
+
+    Raises UsageError for what is neither.
+    """
+    roots: dict[Path, Path] = {}
+    chosen: dict[Path, set[str] | None] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder; name the folders of jobs, e.g. jobs/my-job")
-        if folder.resolve() not in [each.resolve() for each in roots]:
-            roots.append(folder)
-    names = Counter(root.resolve().name for root in roots)
-    return [_job(root, unique=names[root.resolve().name] == 1) for root in roots]
+        trial = "trial_name" in _document(folder / "result.json")
+        root = folder.resolve().parent if trial else folder.resolve()
+        roots.setdefault(root, folder.parent if trial else folder)
+        names = chosen.setdefault(root, set())
+        if not trial:
+            chosen[root] = None
+        elif names is not None:
+            names.add(folder.resolve().name)
+    named = Counter(root.name for root in roots)
+    return [
+        _job(path, unique=named[root.name] == 1, chosen=None if (names := chosen[root]) is None else frozenset(names))
+        for root, path in roots.items()
+    ]
 
 
-def _job(root: Path, *, unique: bool) -> Job:
+def _job(root: Path, *, unique: bool, chosen: frozenset[str] | None) -> Job:
     resolved = root.resolve()
     config, result, lock = (_document(root / f"{name}.json") for name in ("config", "result", "lock"))
-    if "trial_name" in result:
-        raise UsageError(f"{root} is a trial; name its job: {root.parent}")
-    planned = result.get("n_total_trials")
-    per_task = config.get("n_attempts")
+    planned = result.get("n_total_trials") if chosen is None else None
+    per_task = config.get("n_attempts") if chosen is None else None
     return Job(
         name=resolved.name if unique else f"{resolved.parent.name}/{resolved.name}",
         paths=JobPaths(root),
         planned=planned if isinstance(planned, int) else None,
         per_task=per_task if isinstance(per_task, int) else None,
         harness_version=str(lock.get("harness_version") or config.get("harness_version") or "unknown"),
+        chosen=chosen,
     )
 
 
@@ -126,6 +142,8 @@ def _add_job(job: Job, attempts: Attempts) -> None:
     last: dict[tuple[str, str, int], AttemptRef] = {}
     interrupted: list[str] = []
     for folder, result, problem in read_results(job.paths):
+        if job.chosen is not None and folder not in job.chosen:
+            continue
         if result is None:
             if problem is not None and problem.startswith("no result"):
                 interrupted.append(folder)

@@ -82,33 +82,23 @@ def exporter_of(target: Target, job: Path, server: Loopback) -> Exporter:
     return Exporter(target, job, server.url if target is Target.OTEL else None, env=env)
 
 
-@pytest.fixture(scope="module")
-def untraced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("untraced")
-    seconds = run_once(folder, "j", [])
-    return folder, seconds, records(folder / "j")
-
-
-def check(target: Target, fault: str | None, untraced: tuple[Path, float, dict[str, Any]], name: str) -> None:
-    folder, without, expected = untraced
-    with serving(server_of(target, fault)) as server:
-        exporter = exporter_of(target, folder / name / "j", server)
-        took = run_once(folder, f"{name}/j", [exporter])
-    tally = exporter.tally
-    assert took - without <= max(1.0, 0.05 * without), f"{took:.2f} s, and {without:.2f} s without"
-    assert what_stays(records(folder / name / "j")) == expected
-    assert tally.offered == N_TASKS * N_ATTEMPTS
-    assert tally.unsent == (tally.offered if fault else 0), tally
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("target", list(Target), ids=str)
 @pytest.mark.parametrize("fault", [None, *FAULTS], ids=str)
-def test_a_run_takes_as_long_and_leaves_the_same_record(
-    target: Target, fault: str | None, untraced: tuple[Path, float, dict[str, Any]]
-) -> None:
+def test_a_run_takes_as_long_and_leaves_the_same_record(target: Target, fault: str | None, tmp_path: Path) -> None:
     pytest.importorskip("langsmith" if target is Target.LANGSMITH else "opentelemetry.exporter.otlp.proto.http")
-    check(target, fault, untraced, f"{target}-{fault}")
+    for attempt in range(4):  # a machine that does other things costs a run seconds, with and without
+        without = run_once(tmp_path, f"{attempt}/without", [])
+        with serving(server_of(target, fault)) as server:
+            exporter = exporter_of(target, tmp_path / f"{attempt}/with", server)
+            took = run_once(tmp_path, f"{attempt}/with", [exporter])
+        tally = exporter.tally
+        assert records(tmp_path / f"{attempt}/with") == records(tmp_path / f"{attempt}/without")
+        assert tally.offered == N_TASKS * N_ATTEMPTS
+        assert tally.sent == 0 or fault is None
+        if took - without <= max(1.0, 0.05 * without) and (fault is not None or tally.unsent == 0):
+            return
+    pytest.fail(f"{took:.2f} s, and {without:.2f} s without; {tally}")
 
 
 def _finished(name: str) -> TrialFinished:
