@@ -22,7 +22,7 @@ from harness.tracing.sink import Target
 from harness.tracing.wire import Lines, line
 from harness.trial.events import Event, TrialFinished
 
-MIN_WAIT_SEC, MAX_WAIT_SEC, WAIT_SHARE = 0.6, 10.0, 0.04
+MIN_WAIT_SEC, MAX_WAIT_SEC, WAIT_SHARE = 0.5, 10.0, 0.04
 """How long the end of a job waits for its exporters, in all: this share of its time, within these bounds."""
 
 _GRACE_SEC = 0.05

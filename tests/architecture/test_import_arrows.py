@@ -106,6 +106,7 @@ HEAVY_PACKAGES_LIVE_IN = {
     "tokenizers": "harness.export",
     "transformers": "harness.export",
     "langsmith": "harness.tracing",
+    "opentelemetry": "harness.tracing",
 }
 
 
