@@ -40,8 +40,8 @@ class Document(Protocol):
     def update(self, head: bytes, last: bytes, tail: bytes) -> None:
         """Make `last` the last item."""
 
-    def settle(self) -> None:
-        """The last item will not change any more; the next update adds one."""
+    def settle(self, item: bytes) -> None:
+        """The last item is `item` for good; the next update adds one."""
 
     def finish(self) -> None:
         """Nothing will be added any more."""
@@ -54,17 +54,15 @@ class EmbeddedDocument:
         self.content = b""
         self._changed = changed
         self._settled: list[bytes] = []
-        self._last = b""
 
     def update(self, head: bytes, last: bytes, tail: bytes) -> None:
         """Make `last` the last item. Raises what the other document raises."""
-        self._last = last
         self.content = head + _SEPARATOR.join([*self._settled, last]) + tail
         self._changed()
 
-    def settle(self) -> None:
-        """The last item will not change any more; the next update adds one."""
-        self._settled.append(self._last)
+    def settle(self, item: bytes) -> None:
+        """The last item is `item` for good; the next update adds one."""
+        self._settled.append(item)
 
     def finish(self) -> None:
         """Nothing will be added any more."""
@@ -78,7 +76,6 @@ class GrowingDocument:
         self._path = path
         self._copies = [_Copy(path.with_name(f".{path.name}.{index}")) for index in (0, 1)]
         self._staging = path.with_name(f".{path.name}.new")
-        self._last: bytes | None = None
         self._settled = 0
         self._missing: list[bytes] = []
         """The settled items that one of the copies still lacks, the newest last."""
@@ -88,7 +85,6 @@ class GrowingDocument:
         """Make `last` the last item. Raises OSError, and then the document is what it was before."""
         if not self._copied and sum(map(len, self._missing)) + len(last) < _SMALL_BYTES:
             self._replace(head + b"".join(item + _SEPARATOR for item in self._missing) + last + tail)
-            self._last = last
             return
         self._copied = True
         behind, ahead = self._copies
@@ -104,16 +100,13 @@ class GrowingDocument:
             os.close(handle)
         self._publish(behind.path)
         behind.end, behind.items = start + len(settled), self._settled
-        self._last = last
         self._missing = self._lacking(ahead)
         self._copies = [ahead, behind]
 
-    def settle(self) -> None:
-        """The last item will not change any more; the next update adds one."""
-        if self._last is not None:
-            self._missing.append(self._last)
-            self._settled += 1
-            self._last = None
+    def settle(self, item: bytes) -> None:
+        """The last item is `item` for good; the next update adds one."""
+        self._missing.append(item)
+        self._settled += 1
 
     def finish(self) -> None:
         """Leave the document alone in its folder."""

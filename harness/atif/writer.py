@@ -92,6 +92,8 @@ class TrajectoryWriter:
         self._last: Step | None = None
         self._last_json = b""
         """The latest step as it was before its results: it may hold many token ids, and is made into JSON once."""
+        self._deferring = False
+        self._unsaved = False
         self._closed = False
 
     @property
@@ -99,14 +101,17 @@ class TrajectoryWriter:
         """What the run cost: these steps, and those of the sub-agents."""
         return reduce(Usage.and_of, (writer.usage for writer, _ in self._subagents), self.own_usage)
 
-    def subagent(self, call_id: str, *, description: str) -> TrajectoryWriter:
+    def subagent(
+        self, call_id: str | None, *, description: str, extra: Mapping[str, Any] | None = None
+    ) -> TrajectoryWriter:
         """A writer for the sub-agent that the call `call_id` of the latest step starts; the call's result refers to it.
 
-        Whoever asks for it closes it; closing this trajectory closes it, too.
+        None where nobody knows which call that was, or where there is none. `extra` is the document's own. Whoever asks
+        for it closes it; closing this trajectory closes it, too.
         """
         if self._closed:
             raise ValueError("the trajectory is closed")
-        if call_id not in {call.tool_call_id for call in self._require_step().tool_calls or ()}:
+        if call_id is not None and call_id not in {call.tool_call_id for call in self._require_step().tool_calls or ()}:
             raise ValueError(f"{call_id!r} is not a call of the latest step")
         trajectory_id = f"{self._session_id}/subagent-{len(self._subagents) + 1}"
         document = EmbeddedDocument(self._save)
@@ -119,13 +124,33 @@ class TrajectoryWriter:
             redact=self._redact,
             now=self._now,
             trajectory_id=trajectory_id,
-            extra={"description": description},
+            extra={"description": description, **(extra or {})},
             document=document,
             watcher=self._watcher.subagent() if self._watcher else None,
         )
         self._subagents.append((writer, document))
-        self._delegated[call_id] = SubagentRef(trajectory_id=trajectory_id)
+        if call_id is not None:
+            self._delegated[call_id] = SubagentRef(trajectory_id=trajectory_id)
         return writer
+
+    def defer(self) -> None:
+        """From now on, what is added goes to disk when `flush` or `close` is called."""
+        self._deferring = True
+
+    def flush(self) -> None:
+        """Write what was deferred, if anything was. Raises OSError."""
+        if self._unsaved:
+            self._unsaved = False
+            self._write()
+
+    @property
+    def open_calls(self) -> list[ToolCall]:
+        """The calls of the latest step that have no result yet."""
+        if self._last is None:
+            return []
+        results = self._last.observation.results if self._last.observation else []
+        answered = {each.source_call_id for each in results}
+        return [call for call in self._last.tool_calls or () if call.tool_call_id not in answered]
 
     def copy(self, step: Step) -> None:
         """Append a step of an earlier trajectory that this one continues. What it cost stays with the earlier one."""
@@ -196,6 +221,7 @@ class TrajectoryWriter:
         if self._last is not None:
             self._interrupt_open_calls()
             self._show_watcher()
+            self.flush()
             self._document.finish()
 
     def _add_result(self, call_id: str | None, content: str, extra: Mapping[str, Any] | None) -> None:
@@ -224,7 +250,7 @@ class TrajectoryWriter:
             self._interrupt_open_calls()
             self._show_watcher()
             self._settled = self.own_usage
-            self._document.settle()
+            self._document.settle(self._last_item())
         self._delegated = {}
         stamped = {"step_id": self.steps + 1, "timestamp": self._now().isoformat(), **fields}
         self._last = Step.model_validate(self._clean({k: v for k, v in stamped.items() if v is not None}))
@@ -256,14 +282,21 @@ class TrajectoryWriter:
         return self._last
 
     def _save(self) -> None:
-        body = self._last_json
-        observation = self._require_step().observation
-        if observation is not None:
-            added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
-            body = body.removesuffix(b"}") + b',"observation":' + added + b"}"
+        self._unsaved = self._deferring
+        if not self._deferring:
+            self._write()
+
+    def _write(self) -> None:
         if not self._head:
             self._head = self._make_head()
-        self._document.update(self._head, body, self._tail())
+        self._document.update(self._head, self._last_item(), self._tail())
+
+    def _last_item(self) -> bytes:
+        observation = self._require_step().observation
+        if observation is None:
+            return self._last_json
+        added = strict_json.dumps(observation.model_dump(exclude_none=True)).encode()
+        return self._last_json.removesuffix(b"}") + b',"observation":' + added + b"}"
 
     def _make_head(self) -> bytes:
         head = {

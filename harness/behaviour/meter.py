@@ -157,7 +157,7 @@ class Meter:
 
     def _outcome(self, call: CallFacts, result: ObservationResult | None) -> None:
         extra = (result.extra if result is not None else None) or {}
-        failed, timed_out = _failure(extra)
+        failed, timed_out = failure_of(extra)
         failed = True if call.fault else failed
         if failed is not None:
             self._judged += 1
@@ -207,7 +207,7 @@ def _results(step: Step) -> dict[str | None, ObservationResult]:
     return {result.source_call_id: result for result in (step.observation.results if step.observation else ())}
 
 
-def _failure(extra: Mapping[str, Any]) -> tuple[bool | None, bool]:
+def failure_of(extra: Mapping[str, Any]) -> tuple[bool | None, bool]:
     """Whether a call failed, None where nothing structured tells; and whether its time ran out."""
     code = extra.get("exit_code")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None

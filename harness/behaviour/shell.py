@@ -15,12 +15,19 @@ Arguments = Sequence[str]
 
 _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_LONGEST_NAME = 40
 _DETACHING = {"nohup", "setsid", "disown", "bg", "coproc"}
 
 
 def inspects(command: str) -> bool:
     """Whether a shell command changes nothing, as far as its text tells. Never raises."""
     return script_inspects(parse(command))
+
+
+def program_of(command: str) -> str:
+    """What a shell command runs first, by its name; empty where there is none. Never raises."""
+    name = next((found for each in parse(command).commands if (found := _name(each.words))), "")
+    return name.rpartition("/")[2][:_LONGEST_NAME]
 
 
 def script_inspects(script: Script) -> bool:

@@ -80,9 +80,14 @@ def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
 def row_of(values: dict[str, Any]) -> RLSample:
     """A row from plain values. Raises KeyError or TypeError for values that make none."""
     row = {name: values[name] for name in COLUMNS}
-    row["spans"] = tuple(Span(**span) for span in row["spans"])
+    row["spans"] = tuple(_span(span) for span in row["spans"])
     row["policy_versions"] = tuple(row["policy_versions"])
     return RLSample(**row | {name: _pairs(row[name]) for name in PAIRS})
+
+
+def _span(values: dict[str, Any]) -> Span:
+    tools = values.get("tools")
+    return Span(**values | {"tools": None if tools is None else tuple(tools)})
 
 
 def _pairs(value: Any) -> dict[str, float]:

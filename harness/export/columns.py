@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.export.schema import Span
 from harness.export.tokens import MASKED, SAMPLED, Branch, constant
+from harness.export.turns import Turn, Turns
 from harness.store.rollout.call import SampledCall
 
 
@@ -30,10 +31,18 @@ class Columns:
         return sum(span.end - span.start for span in self.spans if span.kind == SAMPLED)
 
 
-def columns_of(branch: Branch, *, trainable: bool, policy_version: str | None, with_logprobs: bool = True) -> Columns:
+def columns_of(
+    branch: Branch,
+    *,
+    trainable: bool,
+    policy_version: str | None,
+    with_logprobs: bool = True,
+    turns: Turns | None = None,
+) -> Columns:
     """The columns of a branch. `policy_version` is the job's own, for calls that tell none.
 
-    `with_logprobs` False is for tokens that nobody sampled: they may be in the loss without a log-probability.
+    `turns` is what the trajectory tells of them. `with_logprobs` False is for tokens that nobody sampled: they may be
+    in the loss without a log-probability.
     """
     length = len(branch.tokens)
     mask, logprobs = constant("b", 0, length), constant("f", nan, length)
@@ -56,7 +65,8 @@ def columns_of(branch: Branch, *, trainable: bool, policy_version: str | None, w
             mask[here] = constant("b", 1, size)
             if with_logprobs:
                 logprobs[here] = _floats(call.logprobs)
-        spans.append(_span(segment.start, segment.end, kind, chunk, call))
+        turn = (turns or {}).get((call.session, call.step_id))
+        spans.append(_span(segment.start, segment.end, kind, chunk, call, turn))
     return Columns(branch.tokens, mask, logprobs, policy, tuple(versions), chunks, tuple(spans))
 
 
@@ -75,7 +85,7 @@ def _put_versions(
         start = stop
 
 
-def _span(start: int, end: int, kind: str, chunk: int, call: SampledCall) -> Span:
+def _span(start: int, end: int, kind: str, chunk: int, call: SampledCall, turn: Turn | None) -> Span:
     return Span(
         start=start,
         end=end,
@@ -86,6 +96,8 @@ def _span(start: int, end: int, kind: str, chunk: int, call: SampledCall) -> Spa
         step_id=call.step_id,
         finish_reason=call.finish_reason,
         temperature=_number(call.sampling.get("temperature")),
+        tools=None if turn is None else turn.tools,
+        tool_errors=None if turn is None else turn.tool_errors,
     )
 
 

@@ -58,12 +58,13 @@ def _json_rows(path: Path) -> Iterator[RLSample]:
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield _json_row(json.loads(line))
+                yield json_row(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise UsageError(f"{path}:{number} is not a row: {error}") from error
 
 
-def _json_row(fields: dict[str, Any]) -> RLSample:
+def json_row(fields: dict[str, Any]) -> RLSample:
+    """A row from a JSON line. Raises ValueError, KeyError or TypeError for values that make none."""
     if fields.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"schema_version {fields.get('schema_version')!r}; this program reads {SCHEMA_VERSION}")
     from array import array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Protocol
 
 from harness.errors import UsageError
@@ -30,6 +31,9 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """The ids of a text."""
+
+    def get_vocab(self) -> dict[str, int]:
+        """The id of each token."""
 
 
 def load_tokenizer(name: str) -> Tokenizer:
@@ -97,3 +101,11 @@ def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
         for call in message["tool_calls"]
     ]
     return {**message, "tool_calls": calls}
+
+
+def fingerprint_of(tokenizer: Tokenizer) -> str:
+    """What tells two tokenizers apart: a digest of which id means what. Names and versions do not enter it."""
+    digest = sha256()
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda item: (item[1], item[0])):
+        digest.update(f"{number}\t{token}\n".encode("utf-8", "surrogatepass"))
+    return f"sha256:{digest.hexdigest()}"

@@ -12,12 +12,13 @@ from harness.export.arrow import require_pyarrow
 from harness.export.attempts import AttemptRef, Attempts, find_attempts, in_groups, open_jobs, read_attempt
 from harness.export.calls import RecordedCalls
 from harness.export.folder import export_folder, write_manifest
-from harness.export.retokenize import Tokenizer, retokenised_calls
+from harness.export.retokenize import Tokenizer, fingerprint_of, retokenised_calls
 from harness.export.rows import RETOKENISED, SAMPLED_IDS, AttemptRows, Group, lost_row, rows_of
 from harness.export.schema import SCHEMA_VERSION
 from harness.export.shards import JsonShards, NoSink, ParquetShards, RowSink
 from harness.export.stats import ExportStats
 from harness.export.tokens import Conversation, branch
+from harness.export.turns import turns_of
 
 Format = Literal["parquet", "jsonl"]
 
@@ -53,6 +54,7 @@ def export_rl(
                 "format": file_format,
                 "realign_below": realign_below,
                 "retokenize": None if tokenizer is None else tokenizer.name_or_path,
+                "tokenizer": None if tokenizer is None else fingerprint_of(tokenizer),
             },
             "files": [{"name": name, "bytes": (draft / name).stat().st_size} for name in names],
             "stats": stats.document(),
@@ -95,6 +97,6 @@ def _attempt_rows(
         if tokenizer is not None and not conversation.branches:
             conversation = branch(retokenised_calls(ref.paths, result, tokenizer), with_logprobs=False)
             ids_from = RETOKENISED
-        found = rows_of(ref, result, group, conversation, ids_from=ids_from)
+        found = rows_of(ref, result, group, conversation, ids_from=ids_from, turns=turns_of(ref.paths, result))
     stats.add(found, conversation)
     return found

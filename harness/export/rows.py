@@ -17,6 +17,7 @@ from harness.export.attempts import AttemptRef
 from harness.export.columns import Columns, columns_of
 from harness.export.schema import RLSample
 from harness.export.tokens import REALIGNED, Branch, Conversation
+from harness.export.turns import Turns
 from harness.failures import FailureCategory, Outcome
 from harness.records import TrialResult
 from harness.store.rollout.call import SampledCall
@@ -59,7 +60,13 @@ def reward_of(result: TrialResult) -> tuple[float | None, str | None]:
 
 
 def rows_of(
-    ref: AttemptRef, result: TrialResult, group: Group, conversation: Conversation, *, ids_from: str = SAMPLED_IDS
+    ref: AttemptRef,
+    result: TrialResult,
+    group: Group,
+    conversation: Conversation,
+    *,
+    ids_from: str = SAMPLED_IDS,
+    turns: Turns | None = None,
 ) -> AttemptRows:
     """The rows of an attempt: one for each branch, or a single one without tokens."""
     reward, reason = reward_of(result)
@@ -71,6 +78,7 @@ def rows_of(
             trainable=reason is None,
             policy_version=result.policy_version,
             with_logprobs=ids_from == SAMPLED_IDS,
+            turns=turns,
         )
         for branch in conversation.branches
     ]

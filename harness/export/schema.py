@@ -34,6 +34,9 @@ class Span:
             (sampled, but its log-probabilities are unusable: masked), "masked" (of a row that is not trainable).
         chunk: the environment interaction that it belongs to, from 0; -1 for context.
         call_id, session, step_id, finish_reason, temperature: of the call that sampled it; None for context.
+        tools: what the turn called, in order, a shell command with its program ("bash:git"); empty for a turn without
+            calls, None where no trajectory tells.
+        tool_errors: how many of these calls failed; None where nothing structured tells.
     """
 
     start: int
@@ -45,6 +48,8 @@ class Span:
     step_id: int | None = None
     finish_reason: str | None = None
     temperature: float | None = None
+    tools: tuple[str, ...] | None = None
+    tool_errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +159,8 @@ def arrow_schema() -> pyarrow.Schema:
             ("step_id", pa.int32()),
             ("finish_reason", text),
             ("temperature", pa.float32()),
+            ("tools", pa.list_(text)),
+            ("tool_errors", pa.int32()),
         ]
     )
     types: dict[str, Any] = {

@@ -17,7 +17,7 @@ from harness import errors
 from harness.llm import classify, wire
 from harness.llm.price import Price
 from harness.llm.protocol import CallContext, Message, Reply, ToolSchema
-from harness.llm.retry import RetryPolicy, retry_after
+from harness.llm.retry import RequestFailed, RetryPolicy, retry_after, retrying
 from harness.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -91,22 +91,20 @@ class OpenAIChat:
         Raises ContextOverflow, and ModelError by subclass. The last failure is what is raised.
         """
         request = self._request(messages, tools, context)
-        give_up_at = self._clock() + context.time_left
-        retry = 0
-        while True:
+
+        async def once(retry: int) -> Reply:
             started, started_at = self._clock(), datetime.now(UTC)
-            try:
-                reply = await self._ask(request)
-                return replace(reply, retries=retry, started_at=started_at, duration_sec=self._clock() - started)
-            except _Failed as failed:
-                error = failed.failure.error
-                wait = self._endpoint.retry.wait(retry, self._chance(), failed.asked_wait)
-                if not failed.failure.transient:
-                    raise error from None
-                if retry >= self._endpoint.retry.max_retries or self._clock() + wait >= give_up_at:
-                    raise type(error)(f"{error}, after {retry + 1} requests") from None
-            await self._sleep(wait)
-            retry += 1
+            reply = await self._ask(request)
+            return replace(reply, retries=retry, started_at=started_at, duration_sec=self._clock() - started)
+
+        return await retrying(
+            once,
+            self._endpoint.retry,
+            time_left=context.time_left,
+            clock=self._clock,
+            sleep=self._sleep,
+            chance=self._chance,
+        )
 
     async def close(self) -> None:
         """Release connections."""
@@ -136,7 +134,7 @@ class OpenAIChat:
         }
 
     async def _ask(self, request: dict[str, Any]) -> Reply:
-        """One request. Raises _Failed for whatever goes wrong."""
+        """One request. Raises RequestFailed for whatever goes wrong."""
         import openai
 
         try:
@@ -150,15 +148,15 @@ class OpenAIChat:
                 return wire.reply_from(answer.to_dict(warnings=False), self._endpoint.price, response.headers)
         except (openai.APITimeoutError, TimeoutError) as error:
             message = f"no answer within {self._endpoint.request_timeout_sec:g} s"
-            raise _Failed(classify.Failure(errors.ModelTimeout(message), True)) from error
+            raise RequestFailed(classify.Failure(errors.ModelTimeout(message), True)) from error
         except openai.APIStatusError as error:
             asked = retry_after(error.response.headers, datetime.now(UTC))
-            raise _Failed(self._clean(classify.of_status(error.status_code, error.body)), asked) from error
+            raise RequestFailed(self._clean(classify.of_status(error.status_code, error.body)), asked) from error
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             raise _cut(f"the connection failed: {type(cause).__name__}") from error
         except openai.APIError as error:
-            raise _Failed(self._clean(classify.of_stream_error(error.body or error.message))) from error
+            raise RequestFailed(self._clean(classify.of_stream_error(error.body or error.message))) from error
         except ValueError as error:
             raise _cut("the endpoint's answer is not JSON") from error
 
@@ -192,15 +190,6 @@ class OpenAIChat:
         return replace(failure, error=type(error)(self._redact(str(error))))
 
 
-class _Failed(Exception):
-    """One request failed; `asked_wait` is the endpoint's retry-after."""
-
-    def __init__(self, failure: classify.Failure, asked_wait: float | None = None) -> None:
-        super().__init__(str(failure.error))
-        self.failure = failure
-        self.asked_wait = asked_wait
-
-
 async def _received(chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
     """The chunks of a stream. Before its version 3 the SDK lets its HTTP library's own errors pass here."""
     import openai
@@ -214,5 +203,5 @@ async def _received(chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
         raise _cut(f"the stream was cut: {type(error).__name__}") from error
 
 
-def _cut(message: str) -> _Failed:
-    return _Failed(classify.Failure(errors.ModelUnavailable(message), True))
+def _cut(message: str) -> RequestFailed:
+    return RequestFailed(classify.Failure(errors.ModelUnavailable(message), True))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+from harness.llm.classify import Failure
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,3 +49,43 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     except ValueError:
         return None
     return max(0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds())
+
+
+class RequestFailed(Exception):
+    """One request failed; `asked_wait` is the endpoint's retry-after, in seconds."""
+
+    def __init__(self, failure: Failure, asked_wait: float | None = None) -> None:
+        super().__init__(str(failure.error))
+        self.failure = failure
+        self.asked_wait = asked_wait
+
+
+async def retrying(
+    once: Callable[[int], Awaitable[T]],
+    policy: RetryPolicy,
+    *,
+    time_left: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], Awaitable[None]],
+    chance: Callable[[], float],
+    elsewhere: Callable[[], bool] = lambda: False,
+) -> T:
+    """What `once(retry)` returns, after as many retries as the policy and the time allow.
+
+    `elsewhere` tells whether another endpoint can be asked at once, without a wait. Raises the last failure's error,
+    ContextOverflow or ModelError by subclass.
+    """
+    give_up_at = clock() + time_left
+    retry = 0
+    while True:
+        try:
+            return await once(retry)
+        except RequestFailed as failed:
+            error = failed.failure.error
+            wait = 0.0 if elsewhere() else policy.wait(retry, chance(), failed.asked_wait)
+            if not failed.failure.transient:
+                raise error from None
+            if retry >= policy.max_retries or clock() + wait >= give_up_at:
+                raise type(error)(f"{error}, after {retry + 1} requests") from None
+        await sleep(wait)
+        retry += 1

@@ -35,6 +35,78 @@ def message_json(message: Message) -> dict[str, Any]:
     return body
 
 
+def schema_from(tool: Json) -> ToolSchema:
+    """The tool that `tool_json` would tell of."""
+    function = _mapping(tool.get("function"))
+    return ToolSchema(
+        name=_text(function.get("name")),
+        description=_text(function.get("description")),
+        parameters=_mapping(function.get("parameters")),
+    )
+
+
+def body_from(reply: Reply, *, completion_id: str, model: str) -> dict[str, Any]:
+    """A reply as the whole response that `reply_from` would read it from."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content}
+    if reply.reasoning is not None:
+        message["reasoning_content"] = reply.reasoning
+    if reply.refusal is not None:
+        message["refusal"] = reply.refusal
+    message |= {
+        key: value
+        for key, value in message_json(Message(role="assistant", content="", tool_calls=reply.tool_calls)).items()
+        if key == "tool_calls"
+    }
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason or "stop"}
+    body: dict[str, Any] = {
+        "id": completion_id,
+        "object": "chat.completion",
+        "created": 0,
+        "model": reply.model or model,
+    }
+    if reply.prompt_token_ids is not None:
+        body["prompt_token_ids"] = list(reply.prompt_token_ids)
+    if reply.completion_token_ids is not None:
+        choice["token_ids"] = list(reply.completion_token_ids)
+    if reply.logprobs is not None:
+        choice["logprobs"] = {"content": [{"token": "", "logprob": value} for value in reply.logprobs]}
+    if reply.policy_version is not None:
+        body["policy_version"] = reply.policy_version
+    body["choices"] = [choice]
+    if reply.prompt_tokens is not None or reply.completion_tokens is not None:
+        given, made = reply.prompt_tokens or 0, reply.completion_tokens or 0
+        body["usage"] = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+        if reply.cached_tokens is not None:
+            body["usage"]["prompt_tokens_details"] = {"cached_tokens": reply.cached_tokens}
+    return body
+
+
+def chunks_of(body: Json) -> list[dict[str, Any]]:
+    """A whole response as the chunks of a stream: the role, the reasoning, the text, the calls, the end, the usage."""
+    choice = _mapping(next(iter(_sequence(body.get("choices"))), None))
+    message = _mapping(choice.get("message"))
+    own = {"finish_reason", "message", "delta", "index"}
+    head = {key: value for key, value in body.items() if key not in ("choices", "usage", "object")}
+
+    def chunk(delta: dict[str, Any], finish: object = None, **more: Any) -> dict[str, Any]:
+        choices = [{"index": 0, "delta": delta, "finish_reason": finish, **more}]
+        return {**head, "object": "chat.completion.chunk", "choices": choices}
+
+    chunks = [chunk({"role": "assistant", "content": ""})]
+    chunks += [
+        chunk({key: message[key]})
+        for key in ("reasoning_content", "reasoning", "content", "refusal")
+        if message.get(key)
+    ]
+    calls = [{"index": index, **_mapping(call)} for index, call in enumerate(_sequence(message.get("tool_calls")))]
+    chunks += [chunk({"tool_calls": [call]}) for call in calls]
+    rest = {key: value for key, value in choice.items() if key not in own}
+    chunks.append(chunk({}, choice.get("finish_reason") or "stop", **rest))
+    if body.get("usage") is not None:
+        chunks.append({**head, "object": "chat.completion.chunk", "choices": [], "usage": body["usage"]})
+    return chunks
+
+
 def tool_json(tool: ToolSchema) -> dict[str, Any]:
     """One tool as the endpoint wants it."""
     return {

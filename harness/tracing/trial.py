@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from harness import packed
 from harness.atif.model import Trajectory
-from harness.atif.reader import TrajectoryInvalid, load_trajectory
+from harness.atif.reader import TrajectoryInvalid, parse_trajectory
 from harness.failures import Layer, Outcome
 from harness.job.summary import Finished
 from harness.records import StepRecord, Timing, TrialResult
@@ -176,16 +177,15 @@ def _times(timing: Timing | None, end: datetime) -> tuple[datetime, datetime] | 
 def _trajectory(paths: TrialPaths, step: str | None) -> tuple[Trajectory | None, str | None]:
     """The trajectory, or why there is none to show."""
     path = paths.trajectory(step)
-    try:
-        if path.is_symlink() or not path.resolve().is_relative_to(paths.root.resolve()):
-            return None, "not a file of the record"
-        if path.stat().st_size > _MAX_TRAJECTORY:
-            return None, "too large to trace"
-        return load_trajectory(path), None
-    except FileNotFoundError:
+    found = packed.find(path)
+    if found is None:
         return None, None
-    except (OSError, TrajectoryInvalid):
-        return None, "cannot be read"
+    try:
+        if found.is_symlink() or not found.resolve().is_relative_to(paths.root.resolve()):
+            return None, "not a file of the record"
+        return parse_trajectory(packed.read_bytes(path, max_bytes=_MAX_TRAJECTORY)), None
+    except (OSError, ValueError, TrajectoryInvalid):
+        return None, "cannot be read, or too large"
 
 
 def _instruction(trajectory: Trajectory | None) -> str | None:

@@ -14,7 +14,7 @@ HEAVY = {
     *("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy"),
     *("matplotlib", "jinja2"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
-    *("openai", "langsmith", "opentelemetry"),
+    *("openai", "langsmith", "opentelemetry", "starlette", "uvicorn", "httpx"),
 }
 SDKS = {"docker", "aiodocker", "modal", "daytona", "e2b", "openai"}
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")

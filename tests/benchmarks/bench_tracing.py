@@ -110,11 +110,9 @@ def faults(target: Target, folder: Path) -> None:
             sent, offered = sent + exporter.tally.sent, offered + exporter.tally.offered
         growth = min(with_ - without for with_, without in zip(on, off, strict=True))
         middle = statistics.median(on) - statistics.median(off)
-        print(
-            f"{target.label:14} {fault or 'works':8} off {statistics.median(off):5.2f} s  on {statistics.median(on):5.2f}"
-            f" s  grows by {middle:5.2f} s (least {growth:5.2f})  sent {sent}/{offered}",
-            flush=True,
-        )
+        times = f"off {statistics.median(off):5.2f} s  on {statistics.median(on):5.2f} s"
+        grown = f"grows by {middle:5.2f} s (least {growth:5.2f})"
+        print(f"{target.label:14} {fault or 'works':8} {times}  {grown}  sent {sent}/{offered}", flush=True)
 
 
 def test_what_tracing_costs() -> None:

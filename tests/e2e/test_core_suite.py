@@ -43,7 +43,7 @@ def ran(
     record_testsuite_property: Callable[[str, object], None],
 ) -> Ran:
     """Runs the tasks that the chosen tests are about, once for each request; the attempts by task's folder name."""
-    chosen = {item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")}
+    chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     include = tuple(name for name in NAMES if name in chosen)
     done: dict[str, dict[str, list[TrialResult]]] = {}
 

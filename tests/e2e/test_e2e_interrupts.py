@@ -144,6 +144,8 @@ def kill_until_done(
     while killed < kills:
         argv = first if not (job / "lock.json").exists() else ("resume", job)
         with running(*argv, log=log) as process:
+            if killed % 2:  # half of the moments are counted from when the job is known, half from the very start
+                wait_until(lambda: (job / "lock.json").exists() or process.poll() is not None, "the job is there")
             try:
                 code = process.wait(moments.uniform(*alive))
             except subprocess.TimeoutExpired:

@@ -116,7 +116,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "agent-timeout": {
         "solve": solve(f"touch /app/hello.txt; {MARK}"),
         "test": GRADES_HELLO,
-        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 1.0\n',
+        "toml": 'version = "1.0"\n[agent]\ntimeout_sec = 4.0\n',
     },
     "agent-timeout-nothing": {
         "solve": solve(MARK),

@@ -12,6 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*/run.sh")), ids=lambda path: path.parent.name)
 def test_an_example_runs_as_it_stands(script: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -19,7 +20,7 @@ def test_an_example_runs_as_it_stands(script: Path, tmp_path: Path) -> None:
         [script, tmp_path],
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=170,
         env={**os.environ, "PATH": path},
         cwd=tmp_path,
     )

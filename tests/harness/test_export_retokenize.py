@@ -33,6 +33,9 @@ class Bytes:
     def _calls(self, message: dict[str, Any]) -> str:
         return "".join(f"[{each['function']['arguments']['x']}]" for each in message.get("tool_calls", ()))
 
+    def get_vocab(self) -> dict[str, int]:
+        return {chr(byte): byte for byte in range(256)}
+
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         assert not add_special_tokens
         return list(text.encode())

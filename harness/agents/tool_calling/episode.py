@@ -17,7 +17,7 @@ from harness.agents.tool_calling.budget import Spending
 from harness.agents.tool_calling.calls import Call, parse_call
 from harness.agents.tool_calling.config import LoopConfig
 from harness.agents.tool_calling.history import History
-from harness.agents.tool_calling.record import record_answer
+from harness.agents.tool_calling.record import record_turn
 from harness.agents.tool_calling.stuck import Repetition
 from harness.agents.tool_calling.tools import Tool, ToolResult, Workbench, run_tool, schemas_of
 from harness.atif.writer import TrajectoryWriter
@@ -222,7 +222,7 @@ class Episode:
         return self._just_compacted
 
     def _record(self, reply: Reply, calls: Sequence[Call] = (), **flags: bool | str) -> None:
-        record_answer(
+        record_turn(
             self._trajectory,
             self._scene.run.rollout,
             reply,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.agents.tool_calling.calls import Call
-from harness.atif.model import Metrics
 from harness.atif.writer import TrajectoryWriter
 from harness.llm.protocol import Message, Reply, ToolSchema
 from harness.llm.wire import tool_json
-from harness.store.rollout import RolloutWriter, SampledCall
-from harness.store.rollout.call import MAIN
-
-_SMALL = 1024
-"""An answer of at most so many tokens has them in the trajectory, too. Prompts are in the rollout file only."""
-
-_LOGPROBS_MODE = {"vllm": "raw", "sglang": "processed"}
+from harness.store.rollout import RolloutWriter
+from harness.store.rollout.answer import record_answer
 
 
 def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], head: Sequence[Message]) -> None:
@@ -28,7 +21,7 @@ def record_opening(trajectory: TrajectoryWriter, schemas: Sequence[ToolSchema], 
         (trajectory.system if message.role == "system" else trajectory.user)(message.content)
 
 
-def record_answer(
+def record_turn(
     trajectory: TrajectoryWriter,
     rollout: RolloutWriter,
     reply: Reply,
@@ -39,61 +32,11 @@ def record_answer(
 ) -> None:
     """One answer, before its calls run. A step is labelled truncated if any of it was cut."""
     truncated = reply.truncated or any(call.fault == "truncated" for call in calls)
-    session = trajectory.trajectory_id or MAIN
-    call_id = f"{session}/{trajectory.steps + 1}"
-    has_tokens = reply.completion_token_ids is not None
-    ids, logprobs = _small(reply)
-    trajectory.agent(
-        reply.content,
-        reasoning=reply.reasoning,
-        tool_calls=[call.for_record() for call in calls],
-        metrics=Metrics(
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cached_tokens=reply.cached_tokens,
-            cost_usd=reply.cost_usd,
-            completion_token_ids=ids,
-            logprobs=logprobs,
-            extra={
-                "finish_reason": reply.finish_reason,
-                "sampling": dict(sampling),
-                "retries": reply.retries,
-                "duration_sec": round(reply.duration_sec, 6),
-                **({"policy_version": reply.policy_version} if reply.policy_version else {}),
-                **({"rollout": {"file": rollout.path.name, "call_id": call_id}} if has_tokens else {}),
-            },
-        ),
-        model_name=reply.model,
+    record_answer(
+        trajectory,
+        rollout,
+        reply,
+        [call.for_record() for call in calls],
+        sampling=sampling,
         extra={**extra, "truncated": True} if truncated else extra,
     )
-    if has_tokens or rollout.calls:
-        rollout.add(_sampled_call(reply, call_id, session, trajectory.steps, sampling))
-
-
-def _sampled_call(reply: Reply, call_id: str, session: str, step_id: int, sampling: Mapping[str, Any]) -> SampledCall:
-    mode = _LOGPROBS_MODE.get(reply.engine or "") if reply.logprobs is not None else None
-    return SampledCall(
-        call_id=call_id,
-        session=session,
-        step_id=step_id,
-        prompt_ids=reply.prompt_token_ids,
-        completion_ids=reply.completion_token_ids,
-        logprobs=reply.logprobs,
-        finish_reason=reply.finish_reason,
-        sampling={**({"logprobs_mode": mode} if mode else {}), **sampling},
-        policy_version=reply.policy_version,
-        version_runs=reply.version_runs,
-        model=reply.model,
-        engine=reply.engine,
-        started_at=reply.started_at,
-        duration_sec=reply.duration_sec,
-    )
-
-
-def _small(reply: Reply) -> tuple[list[int] | None, list[float] | None]:
-    """The sampled ids and log-probabilities of an answer that is small; those that are no numbers stay out of JSON."""
-    ids, logprobs = reply.completion_token_ids, reply.logprobs
-    if ids is None or len(ids) > _SMALL:
-        return None, None
-    usable = logprobs is not None and len(logprobs) == len(ids) and all(map(math.isfinite, logprobs))
-    return list(ids), list(logprobs) if logprobs is not None and usable else None

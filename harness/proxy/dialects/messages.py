@@ -1,0 +1,308 @@
+"""Anthropic's messages.
+
+Calls are streamed once they are complete: their pieces may come interleaved, which this API has no form for. Usage that
+the endpoint does not tell is told as 0, for the API knows no other word; in the record it stays unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from harness import strict_json
+from harness.llm.protocol import Reply, ToolRequest
+from harness.proxy.dialects.protocol import (
+    KEEP_ALIVE,
+    ErrorAnswer,
+    Json,
+    Kind,
+    Stream,
+    Trouble,
+    delta_text,
+    event,
+    mapping,
+    sequence,
+    token,
+)
+
+UNPARSED = "__unparsed_arguments"
+"""Stands for a call's arguments that are no JSON object: no tool accepts it, so nothing runs with half of them."""
+
+_SIGNATURE = "unsigned"
+"""Clients send thoughts back only with a signature; nobody here checks it."""
+
+_ERRORS = {
+    Kind.UNAUTHORIZED: (401, "authentication_error"),
+    Kind.MALFORMED: (400, "invalid_request_error"),
+    Kind.NOT_FOUND: (404, "not_found_error"),
+    Kind.TOO_LARGE: (413, "request_too_large"),
+    Kind.OVERFLOW: (400, "invalid_request_error"),
+    Kind.REJECTED: (400, "invalid_request_error"),
+    Kind.INTERRUPTED: (502, "api_error"),
+    # 400 is what clients of this API do not repeat; they ask again after 401 and 429, for minutes.
+    Kind.ENDED: (400, "invalid_request_error"),
+}
+_STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_SAME = ("temperature", "top_p", "top_k", "max_tokens")
+
+
+class Messages:
+    """POST /v1/messages."""
+
+    name = "messages"
+
+    def question(self, body: Json) -> dict[str, Any]:
+        """Blocks become messages, calls and results; what only this API knows (cache marks, metadata) stays behind."""
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+            raise Trouble(Kind.MALFORMED, "messages: a list of objects is required, and it must not be empty")
+        system = _text(body.get("system"))
+        chat: dict[str, Any] = {
+            "model": body.get("model"),
+            "messages": [
+                *([{"role": "system", "content": system}] if system else []),
+                *(made for each in messages for made in _messages_of(each)),
+            ],
+        }
+        chat |= {key: body[key] for key in _SAME if body.get(key) is not None}
+        if body.get("stop_sequences"):
+            chat["stop"] = body["stop_sequences"]
+        tools = [_tool(mapping(each)) for each in sequence(body.get("tools")) if "input_schema" in mapping(each)]
+        if tools:
+            chat["tools"] = tools
+            chat |= _choice(mapping(body.get("tool_choice")))
+        return chat
+
+    def answer(self, completion: Json, reply: Reply, asked: Json) -> dict[str, Any]:
+        """A message."""
+        content: list[dict[str, Any]] = []
+        if reply.reasoning:
+            content.append({"type": "thinking", "thinking": reply.reasoning, "signature": _SIGNATURE})
+        if reply.content or not reply.tool_calls:
+            content.append({"type": "text", "text": reply.content})
+        content += [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in reply.tool_calls
+        ]
+        return {
+            **_head(completion, asked),
+            "content": content,
+            "stop_reason": _stop(reply),
+            "stop_sequence": None,
+            "usage": _usage(reply),
+        }
+
+    def stream(self, asked: Json) -> Stream:
+        """Events from message_start to message_stop."""
+        return _MessageStream(asked)
+
+    def error(self, trouble: Trouble) -> ErrorAnswer:
+        """Anthropic's form."""
+        status, kind = _ERRORS[trouble.kind]
+        message = trouble.message
+        if trouble.kind is Kind.OVERFLOW:
+            message = f"prompt is too long: {message}"
+        return ErrorAnswer(status, {"type": "error", "error": {"type": kind, "message": message}})
+
+
+class _MessageStream:
+    def __init__(self, asked: Json) -> None:
+        self._asked = asked
+        self._started = False
+        self._open: str | None = None
+        self._index = -1
+
+    def feed(self, chunk: Json) -> bytes:
+        text, thought = delta_text(chunk)
+        out = self._start(chunk)
+        if thought:
+            out += self._block("thinking", {"thinking": "", "signature": ""})
+            out += self._delta({"type": "thinking_delta", "thinking": thought})
+        if text:
+            out += self._block("text", {"text": ""}) + self._delta({"type": "text_delta", "text": text})
+        return out or KEEP_ALIVE
+
+    def finish(self, reply: Reply) -> bytes:
+        out = self._start({})
+        if not reply.tool_calls and self._index < 0:
+            out += self._block("text", {"text": ""})
+        for call in reply.tool_calls:
+            out += self._close()
+            out += self._block("tool_use", {"id": call.id, "name": call.name, "input": {}})
+            out += self._delta({"type": "input_json_delta", "partial_json": call.arguments})
+        out += self._close()
+        delta = {"stop_reason": _stop(reply), "stop_sequence": None}
+        out += _event({"type": "message_delta", "delta": delta, "usage": _usage(reply)})
+        return out + _event({"type": "message_stop"})
+
+    def fail(self, trouble: Trouble) -> bytes:
+        return _event(Messages().error(trouble).body)
+
+    def _start(self, chunk: Json) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        message = {
+            **_head(chunk, self._asked),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage,
+        }
+        return _event({"type": "message_start", "message": message})
+
+    def _block(self, kind: str, fields: dict[str, Any]) -> bytes:
+        if self._open == kind:
+            return b""
+        out = self._close()
+        self._open, self._index = kind, self._index + 1
+        block = {"type": kind, **fields}
+        return out + _event({"type": "content_block_start", "index": self._index, "content_block": block})
+
+    def _delta(self, delta: dict[str, Any]) -> bytes:
+        return _event({"type": "content_block_delta", "index": self._index, "delta": delta})
+
+    def _close(self) -> bytes:
+        if self._open is None:
+            return b""
+        signed = self._delta({"type": "signature_delta", "signature": _SIGNATURE}) if self._open == "thinking" else b""
+        self._open = None
+        return signed + _event({"type": "content_block_stop", "index": self._index})
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return event(data, str(data["type"]))
+
+
+def _head(completion: Json, asked: Json) -> dict[str, Any]:
+    return {
+        "id": token(completion.get("id"), "msg"),
+        "type": "message",
+        "role": "assistant",
+        "model": asked.get("model") or completion.get("model") or "",
+    }
+
+
+def _stop(reply: Reply) -> str:
+    if reply.tool_calls and not reply.truncated:
+        return "tool_use"
+    return _STOPS.get(reply.finish_reason or "stop", "end_turn")
+
+
+def _usage(reply: Reply) -> dict[str, int]:
+    cached = reply.cached_tokens or 0
+    return {
+        "input_tokens": max(0, (reply.prompt_tokens or 0) - cached),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": cached,
+        "output_tokens": reply.completion_tokens or 0,
+    }
+
+
+def _input(call: ToolRequest) -> dict[str, Any]:
+    try:
+        value = strict_json.loads(call.arguments or "{}")
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {UNPARSED: call.arguments[:800]}
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(mapping(part).get("text") or "") for part in sequence(content) if "text" in mapping(part))
+
+
+def _messages_of(message: Json) -> list[dict[str, Any]]:
+    role, content = message.get("role"), message.get("content")
+    if role not in ("user", "assistant", "system"):
+        raise Trouble(Kind.MALFORMED, f"messages: unknown role {str(role)[:40]!r}")
+    if isinstance(content, str):
+        return [{"role": role, "content": content}]
+    blocks = [mapping(block) for block in sequence(content)]
+    if role == "assistant":
+        return [_assistant(blocks)]
+    if role == "system":
+        return [{"role": "system", "content": _text(content)}]
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": str(block.get("tool_use_id") or ""),
+            "content": _plain(_parts(block.get("content"))),
+        }
+        for block in blocks
+        if block.get("type") == "tool_result"
+    ]
+    rest = _parts([block for block in blocks if block.get("type") != "tool_result"])
+    return [*results, *([{"role": "user", "content": _plain(rest)}] if rest else [])]
+
+
+def _assistant(blocks: list[Json]) -> dict[str, Any]:
+    text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+    thoughts = "".join(str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking")
+    calls = [
+        {
+            "id": str(block.get("id") or ""),
+            "type": "function",
+            "function": {
+                "name": str(block.get("name") or ""),
+                "arguments": json.dumps(block.get("input") or {}, ensure_ascii=False),
+            },
+        }
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+    if thoughts:
+        message["reasoning_content"] = thoughts
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _parts(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    parts: list[dict[str, Any]] = []
+    for block in map(mapping, sequence(content)):
+        source = mapping(block.get("source"))
+        if block.get("type") == "text":
+            parts.append({"type": "text", "text": str(block.get("text") or "")})
+        elif block.get("type") == "image" and source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        elif block.get("type") == "image":
+            parts.append({"type": "image_url", "image_url": {"url": str(source.get("url") or "")}})
+        else:
+            raise Trouble(Kind.MALFORMED, f"content blocks of type {str(block.get('type'))[:40]!r} cannot be passed on")
+    return parts
+
+
+def _plain(parts: list[dict[str, Any]]) -> Any:
+    """Text where there is nothing but text: many chat templates know no lists."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _tool(tool: Json) -> dict[str, Any]:
+    function = {
+        "name": tool.get("name"),
+        "description": tool.get("description") or "",
+        "parameters": tool.get("input_schema"),
+    }
+    return {"type": "function", "function": function}
+
+
+def _choice(choice: Json) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    match choice.get("type"):
+        case "auto" | "none" as word:
+            out["tool_choice"] = word
+        case "any":
+            out["tool_choice"] = "required"
+        case "tool":
+            out["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
+    if choice.get("disable_parallel_tool_use"):
+        out["parallel_tool_calls"] = False
+    return out

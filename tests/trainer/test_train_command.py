@@ -1,0 +1,53 @@
+"""`harness train` from the command line: settings, help that costs nothing, errors in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from trainer.cli import tables_of
+
+
+def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text('algo = "grpo"\nsteps = 9\n[optimizer]\nlr = 1e-5\nwarmup_steps = 3\n')
+    found = tables_of(file, ["optimizer.lr=1e-4", "steps=8", "policy.precision=bfloat16"], {"steps": 7})
+    assert found == {
+        "algo": "grpo",
+        "steps": 7,
+        "optimizer": {"lr": 1e-4, "warmup_steps": 3},
+        "policy": {"precision": "bfloat16"},
+    }
+
+
+@pytest.mark.parametrize("said", ["lr", "=3", "algo.x=1"])
+def test_a_setting_that_is_none_is_named(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "train.toml"
+    file.write_text('algo = "grpo"\n')
+    with pytest.raises(UsageError, match=f"--set {said}"):
+        tables_of(file, [said], {})
+
+
+def test_help_loads_no_torch() -> None:
+    code = "import sys, trainer.cli; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_an_export_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    code = (
+        "import sys, typer; from trainer.cli import train; from harness.cli import main\n"
+        "app = typer.Typer(); app.command()(train)\n"
+        "try: typer.main.get_command(app).main(sys.argv[1:], standalone_mode=False)\n"
+        "except Exception as error: sys.exit(main._report(error))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), "--model", "tiny"], capture_output=True, text=True, timeout=180
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.strip() == f"error: {tmp_path} is not an export made by --to-rl"
