@@ -9,8 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from evals.report.bounds import Bounds
+from harness import packed
 from harness.atif.model import Content, ObservationResult, Step, ToolCall, Trajectory
-from harness.atif.reader import TrajectoryInvalid, load_trajectory
+from harness.atif.reader import TrajectoryInvalid, parse_trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,15 @@ class Account:
 
 def account(root: Path, path: Path, title: str, bounds: Bounds) -> Account:
     """The trajectory in a file below `root`; nothing outside of it is ever read."""
-    if not path.is_file() or path.is_symlink() or not path.resolve().is_relative_to(root.resolve()):
+    found = packed.find(path)
+    if found is None or not found.resolve().is_relative_to(root.resolve()):
         return Account(title=title, problem="No trajectory was recorded.")
-    if (size := path.stat().st_size) > bounds.file:
+    if (size := found.stat().st_size) > bounds.file:
         return Account(title=title, problem=f"The trajectory is too large to show: {size:,} bytes.")
     try:
-        return _account(load_trajectory(path), title, bounds, bounds.nested)
-    except TrajectoryInvalid as error:
+        text = packed.read_bytes(path, max_bytes=bounds.file)
+        return _account(parse_trajectory(text, where=str(path)), title, bounds, bounds.nested)
+    except (TrajectoryInvalid, ValueError) as error:
         why = str(error).removeprefix(f"{path}: ")
         return Account(title=title, problem=f"The trajectory cannot be read: {why[:500]}")
     except OSError as error:

@@ -154,7 +154,7 @@ def find_recording(source: Path, task_name: str, step_name: str | None) -> Traje
 def _path_in_job(job: Path, task_name: str, step_name: str | None) -> Path | None:
     for trial in sorted(result.parent for result in job.glob("*/result.json")):
         paths = TrialPaths(trial)
-        if _task_of(paths) == task_name and paths.trajectory(step_name).is_file():
+        if _task_of(paths) == task_name and paths.has_trajectory(step_name):
             return paths.trajectory(step_name)
     return None
 

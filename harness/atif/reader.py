@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness import strict_json
+from harness import packed, strict_json
 from harness.atif.model import Trajectory
 from harness.atif.usage import Usage
 from harness.errors import UsageError
@@ -17,8 +17,11 @@ class TrajectoryInvalid(UsageError):
 
 
 def load_trajectory(path: Path) -> Trajectory:
-    """The trajectory in a file. Raises TrajectoryInvalid, and OSError when there is no such file."""
-    return parse_trajectory(path.read_bytes(), where=str(path))
+    """The trajectory in a file, compressed or not. Raises TrajectoryInvalid, and OSError when there is no such file."""
+    try:
+        return parse_trajectory(packed.read_bytes(path), where=str(path))
+    except ValueError as error:
+        raise TrajectoryInvalid(f"{path}: {error}") from error
 
 
 def parse_trajectory(text: str | bytes, *, where: str = "trajectory") -> Trajectory:
@@ -33,7 +36,7 @@ def _parse_whole(text: str | bytes) -> Trajectory | None:
         return None
     try:
         return Trajectory.model_validate_json(raw)
-    except ValidationError:
+    except ValueError:
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +30,12 @@ class FileFormat(StrEnum):
 
 
 def export(
-    jobs: Annotated[list[Path] | None, typer.Argument(help="Folders of jobs, ours or Harbor's.")] = None,
+    jobs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders of jobs, ours or Harbor's, or of single trials; - reads them from stdin, a line each."
+        ),
+    ] = None,
     to_rl: Annotated[
         bool, typer.Option("--to-rl", help="Rows of sampled tokens, masks and rewards.", rich_help_panel=_TO)
     ] = False,
@@ -85,6 +91,8 @@ def export(
         if jobs or to_rl or to_sft or to_atif or stats or out:
             raise UsageError("--check validates one export and goes with no other option")
         return _check(check, console)
+    if jobs == [Path("-")]:
+        jobs = [Path(line) for line in map(str.strip, sys.stdin) if line]
     if not jobs:
         raise UsageError("name the jobs to export, e.g.: harness export jobs/my-job --to-rl -o data")
     if to_rl + to_sft + to_atif > 1 or not (to_rl or to_sft or to_atif or stats):

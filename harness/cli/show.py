@@ -110,6 +110,7 @@ def _show_trial(path: Path, console: Console, selection: Selection, as_json: boo
     from rich.markup import escape
 
     from harness.cli.text import plain
+    from harness.store.layout import TrialPaths
     from harness.store.reader import load_result
 
     try:
@@ -123,25 +124,24 @@ def _show_trial(path: Path, console: Console, selection: Selection, as_json: boo
             console.print_json(result.model_dump_json())
             return
         _print_facts(result, console)
-    for trajectory in [path / "agent" / "trajectory.json", *sorted(path.glob("steps/*/agent/trajectory.json"))]:
-        if trajectory.is_file():
-            console.rule(escape(plain(str(trajectory.relative_to(path)))), characters="-")
-            show_trajectory(trajectory, console, selection)
+    for trajectory in TrialPaths(path).trajectories():
+        console.rule(escape(plain(str(trajectory.relative_to(path)))), characters="-")
+        show_trajectory(trajectory, console, selection)
     if result_tail := _verifier_tail(path):
         console.rule("verifier", characters="-")
         console.print(result_tail, markup=False)
 
 
 def _verifier_tail(path: Path) -> str:
+    from harness import packed
     from harness.cli.text import plain
+    from harness.store.layout import TrialPaths
 
-    output = path / "verifier" / "test-stdout.txt"
-    if not output.is_file() or output.is_symlink():
+    try:
+        output = packed.read_bytes(TrialPaths(path).verifier() / "test-stdout.txt")
+    except (OSError, ValueError):
         return ""
-    with output.open("rb") as file:
-        file.seek(max(0, output.stat().st_size - 2000))
-        text = file.read().decode("utf-8", "replace")
-    return "\n".join(plain(line) for line in text.splitlines())
+    return "\n".join(plain(line) for line in output[-2000:].decode("utf-8", "replace").splitlines())
 
 
 def _print_facts(result: TrialResult, console: Console) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 from harness.errors import UsageError
 from harness.records import TrialResult
 from harness.store.files import read_json
-from harness.store.layout import JobPaths, TrialPaths, slug
-from harness.store.reader import load_result, read_results
+from harness.store.layout import JobPaths, TrialPaths
+from harness.store.reader import group_of, load_result, read_results
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A job's folder. `planned` is its number of attempts, `per_task` of each task; None where it does not tell.
 
-    `chosen` names the trials that were asked for, where it is not all of them; then the others are not missing.
+    `chosen`: the folders of the only trials that are wanted; None is all of them.
     """
 
     name: str
@@ -79,42 +79,44 @@ class Attempts:
 
 
 def open_jobs(folders: Sequence[Path]) -> list[Job]:
-    """The jobs in these folders, each under a name of its own. A trial's folder chooses that trial of its job.
+    """The jobs in these folders, each under a name of its own; of trials' folders, their jobs with only these trials.
 
     Raises UsageError for what is neither.
     """
     roots: dict[Path, Path] = {}
-    chosen: dict[Path, set[str] | None] = {}
+    chosen: dict[Path, set[str]] = {}
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder; name the folders of jobs, e.g. jobs/my-job")
-        trial = "trial_name" in _document(folder / "result.json")
-        root = folder.resolve().parent if trial else folder.resolve()
-        roots.setdefault(root, folder.parent if trial else folder)
-        names = chosen.setdefault(root, set())
-        if not trial:
-            chosen[root] = None
-        elif names is not None:
-            names.add(folder.resolve().name)
-    named = Counter(root.name for root in roots)
+        resolved = folder.resolve()
+        if resolved.parent in chosen or _is_trial(folder):
+            chosen.setdefault(resolved.parent, set()).add(resolved.name)
+            roots.setdefault(resolved.parent, folder.parent)
+        else:
+            roots[resolved] = folder
+    names = Counter(resolved.name for resolved in roots)
     return [
-        _job(path, unique=named[root.name] == 1, chosen=None if (names := chosen[root]) is None else frozenset(names))
-        for root, path in roots.items()
+        _job(root, unique=names[resolved.name] == 1, chosen=chosen.get(resolved)) for resolved, root in roots.items()
     ]
 
 
-def _job(root: Path, *, unique: bool, chosen: frozenset[str] | None) -> Job:
+def _is_trial(folder: Path) -> bool:
+    """Whether a folder's `result.json` names it a trial."""
+    return "trial_name" in _document(folder / "result.json")
+
+
+def _job(root: Path, *, unique: bool, chosen: set[str] | None) -> Job:
     resolved = root.resolve()
     config, result, lock = (_document(root / f"{name}.json") for name in ("config", "result", "lock"))
-    planned = result.get("n_total_trials") if chosen is None else None
-    per_task = config.get("n_attempts") if chosen is None else None
+    planned = result.get("n_total_trials")
+    per_task = config.get("n_attempts")
     return Job(
         name=resolved.name if unique else f"{resolved.parent.name}/{resolved.name}",
         paths=JobPaths(root),
-        planned=planned if isinstance(planned, int) else None,
+        planned=planned if isinstance(planned, int) and chosen is None else None,
         per_task=per_task if isinstance(per_task, int) else None,
         harness_version=str(lock.get("harness_version") or config.get("harness_version") or "unknown"),
-        chosen=chosen,
+        chosen=None if chosen is None else frozenset(chosen),
     )
 
 
@@ -165,11 +167,6 @@ def _add_job(job: Job, attempts: Attempts) -> None:
         attempts.unreadable["never_finished"] += job.planned - known
     elif job.planned is None:
         attempts.unreadable["never_finished"] += len(interrupted)
-
-
-def group_of(result: TrialResult) -> str:
-    """What attempts are compared in: the task and its content. Records of Harbor get the name that ours have."""
-    return result.group_id or f"{slug(result.task_name)}@{result.task_checksum[:12]}"
 
 
 def read_attempt(ref: AttemptRef) -> TrialResult | None:

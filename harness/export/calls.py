@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness import packed
 from harness.atif.model import Step, Trajectory
 from harness.atif.reader import load_trajectory
 from harness.errors import UsageError
@@ -58,7 +59,7 @@ class RecordedCalls:
             calls = list(trajectory_calls(load_trajectory(path))) if _may_hold_tokens(path) else []
         except FileNotFoundError:
             return
-        except (OSError, UsageError) as error:
+        except (OSError, ValueError, UsageError) as error:
             self.findings.append(f"{path}: {error}")
             return
         if any(call.completion_ids is not None for call in calls):
@@ -79,7 +80,7 @@ def _of_step(call: SampledCall, step: str) -> SampledCall:
 
 def _may_hold_tokens(path: Path) -> bool:
     """Whether the document mentions sampled ids at all: parsing a long text-only trajectory would be for nothing."""
-    return b'"completion_token_ids"' in path.read_bytes()
+    return b'"completion_token_ids"' in packed.read_bytes(path)
 
 
 def trajectory_calls(trajectory: Trajectory, session: str = MAIN) -> Iterator[SampledCall]:

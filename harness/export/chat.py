@@ -37,7 +37,7 @@ def trajectories(paths: TrialPaths, result: TrialResult) -> Iterator[tuple[str, 
     """
     for step in [each.step_name for each in result.step_results] if result.step_results else [None]:
         path = paths.trajectory(step)
-        if path.is_file():
+        if paths.has_trajectory(step):
             yield from _with_subagents(MAIN if step is None else f"{step}:{MAIN}", path, load_trajectory(path))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import __version__, strict_json
+from harness import __version__, packed, strict_json
 from harness.atif.model import Metrics, ObservationResult, Step, SubagentRef, Trajectory
 from harness.atif.reader import load_trajectory
 from harness.errors import UsageError
@@ -59,7 +59,7 @@ def export_atif(folders: Sequence[Path], target: Path) -> Counter[str]:
 
 def _steps(paths: TrialPaths, result: TrialResult) -> list[str | None]:
     steps = [each.step_name for each in result.step_results] if result.step_results else [None]
-    return [step for step in steps if paths.trajectory(step).is_file()]
+    return [step for step in steps if paths.has_trajectory(step)]
 
 
 def _document(paths: TrialPaths, result: TrialResult, step: str | None) -> dict[str, Any]:
@@ -146,4 +146,4 @@ def self_contained(trajectory: Trajectory, folder: Path, root: Path) -> Trajecto
 
 def _below(root: Path, path: Path) -> Path | None:
     resolved = path.resolve()
-    return resolved if resolved.is_file() and resolved.is_relative_to(root.resolve()) else None
+    return resolved if packed.find(resolved) is not None and resolved.is_relative_to(root.resolve()) else None

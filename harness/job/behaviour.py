@@ -81,12 +81,10 @@ def _seconds(phases: Iterable[Timing | None]) -> float | None:
 
 def _from_trajectories(paths: TrialPaths, findings: list[str]) -> Behaviour | None:
     """Counted from the trial's trajectory, or from those of its steps; None where none can be read."""
-    files = [paths.trajectory(), *sorted(paths.root.glob("steps/*/agent/trajectory.json"))]
     counted = []
-    for file in files:
-        if file.is_file() and not file.is_symlink():
-            try:
-                counted.append(behaviour_of(load_trajectory(file)))
-            except (OSError, TrajectoryInvalid) as error:
-                findings.append(" ".join(str(error).split())[:300])
+    for file in paths.trajectories():
+        try:
+            counted.append(behaviour_of(load_trajectory(file)))
+        except (OSError, TrajectoryInvalid) as error:
+            findings.append(" ".join(str(error).split())[:300])
     return reduce(in_sequence, counted) if counted else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +34,7 @@ from harness.job.trial_log import TrialLog
 from harness.llm.protocol import ChatModel
 from harness.records import TrialResult, now
 from harness.store.files import remove_drafts, to_json, write_atomic
+from harness.store.held import held
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
 from harness.task.dataset import load_dataset
@@ -112,7 +112,7 @@ async def run_job(
         prepared = _prepare(config, str(uuid.uuid4()))
         sandboxes = await _require_ready(provider, config)
         _create_folder(paths, prepared)
-        with _held(paths):
+        with held(paths):
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
             early = EarlyStop(stop_rule, specs, outcome.summary) if stop_rule else None
@@ -160,7 +160,7 @@ async def resume_job(
     stop_rule = _stop_rule(config, stop_rule) if sequential else None
     provider = provider or _provider(config)
     try:
-        with _held(paths):
+        with held(paths):
             prepared = _prepare(config, lock.job_id)
             differences = lock.differences(prepared.lock)
             if differences:
@@ -298,23 +298,6 @@ def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
 def _write_config(paths: JobPaths, config: JobConfig, named: JobPaths) -> None:
     """Write the config below `paths`, of a job that is or will be at `named`."""
     write_atomic(paths.config, to_json(config_document(config, named.root.name, str(named.root.parent))))
-
-
-@contextmanager
-def _held(paths: JobPaths) -> Iterator[None]:
-    """Hold the job's folder for this process. The lock ends with the process, however it ends."""
-    try:
-        fd = os.open(paths.running, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except OSError as error:
-        raise UsageError(f"{paths.root} can not be used as a job folder: {error.strerror}") from None
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{paths.root} is being run by another process") from None
-        yield
-    finally:
-        os.close(fd)
 
 
 def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> list[Execution]:

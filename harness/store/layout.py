@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from harness import packed
+
 _SAFE = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _MAX_SLUG = 40
 
@@ -69,6 +71,15 @@ class TrialPaths:
     def trajectory(self, step: str | None = None) -> Path:
         """The ATIF document."""
         return self.agent(step) / "trajectory.json"
+
+    def has_trajectory(self, step: str | None = None) -> bool:
+        """Whether there is one, compressed or not."""
+        return packed.find(self.trajectory(step)) is not None
+
+    def trajectories(self) -> list[Path]:
+        """The documents that there are, compressed or not: of the whole, then of its steps by name."""
+        folders = [self.root, *sorted(self.root.glob("steps/*"))]
+        return [path for folder in folders if packed.find(path := folder / "agent" / "trajectory.json") is not None]
 
     def rollout(self, step: str | None = None) -> Path:
         """The sampled tokens of every model call."""

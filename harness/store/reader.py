@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from harness.failures import Outcome
 from harness.records import TrialResult
 from harness.store.files import read_json
-from harness.store.layout import JobPaths
+from harness.store.layout import JobPaths, slug
 
 _LARGE = 16 << 20
 
@@ -71,6 +71,11 @@ def _infer(result: TrialResult) -> None:
         return
     name = result.exception_info.exception_type if result.exception_info else ""
     result.outcome = _BY_EXCEPTION.get(name, Outcome.INFRA_ERROR)
+
+
+def group_of(result: TrialResult) -> str:
+    """What attempts are compared in: the task and its content. Records of Harbor get the name that ours have."""
+    return result.group_id or f"{slug(result.task_name)}@{result.task_checksum[:12]}"
 
 
 def read_results(paths: JobPaths) -> Iterator[tuple[str, TrialResult | None, str | None]]:

@@ -20,7 +20,7 @@ TRAINER_MAY_READ = ("harness.__version__", "harness.errors", "harness.export", "
 _TRAINER_PREFIXES = tuple(f"{name}." for name in TRAINER_MAY_READ)
 
 RANKS = (
-    {"errors", "redaction", "strict_json"},
+    {"errors", "packed", "redaction", "strict_json"},
     {"atif", "llm", "task", "failures"},
     {"records", "behaviour"},
     {"agents", "proxy", "store"},
@@ -114,6 +114,9 @@ HEAVY_PACKAGES_LIVE_IN = {
     "opentelemetry": ("harness.tracing",),
     "peft": ("trainer.policy",),
     "safetensors": ("trainer",),
+    "sqlalchemy": ("harness.store.index",),
+    "psycopg": ("harness.store.index",),
+    "zstandard": ("harness.packed",),
 }
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 HEAVY = {
-    *("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy"),
-    *("matplotlib", "jinja2"),
+    *("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "ray", "sqlalchemy", "psycopg"),
+    *("matplotlib", "jinja2", "zstandard"),
     *("docker", "aiodocker", "aiohttp", "modal", "daytona", "e2b"),
     *("openai", "langsmith", "opentelemetry", "starlette", "uvicorn", "httpx"),
 }

@@ -1,0 +1,101 @@
+"""Jobs and trials as folders, looked at as cheaply as can be: one `stat` a trial."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store.files import read_json
+from harness.store.layout import JobPaths
+
+
+@dataclass(slots=True)
+class Seen:
+    """A job's folder as it is on disk.
+
+    Attributes:
+        fingerprints: of each trial's `result.json`, by folder. It differs once the record was replaced.
+        unfinished: trials without a record: they run, or were interrupted.
+        nameless: trials whose folder's name is no text (it is shown as its `ascii`).
+    """
+
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    unfinished: int = 0
+    nameless: list[str] = field(default_factory=list)
+
+
+def is_job(folder: Path) -> bool:
+    """Whether a folder is a job's own, and not one that holds jobs. A trial is neither."""
+    if (folder / "lock.json").is_file() and not is_trial(folder):
+        return True
+    try:
+        document = read_json(folder / "result.json")
+    except (OSError, ValueError):
+        return (folder / "config.json").is_file() and not (folder / "trial.log").exists()
+    return isinstance(document, dict) and "trial_name" not in document
+
+
+def is_trial(folder: Path) -> bool:
+    """Whether a folder is a trial's: its `result.json` names it."""
+    try:
+        document = read_json(folder / "result.json")
+    except (OSError, ValueError):
+        return (folder / "trial.log").is_file()
+    return isinstance(document, dict) and "trial_name" in document
+
+
+def jobs_in(folders: list[Path]) -> list[JobPaths]:
+    """The jobs that these folders are, or hold. Raises UsageError for one that is neither."""
+    found: dict[Path, JobPaths] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a folder; name a job, or the folder that holds jobs")
+        if is_trial(folder):
+            raise UsageError(f"{folder} is a trial; name its job: {folder.parent}")
+        below = [folder] if is_job(folder) else [folder / name for name in job_names(folder)]
+        found.update({each.resolve(): JobPaths(each) for each in below})
+    return list(found.values())
+
+
+def job_names(root: Path) -> list[str]:
+    """The folders below a folder of jobs, by name. Raises OSError."""
+    with os.scandir(root) as entries:
+        return sorted(
+            entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        )
+
+
+def look_at(job: Path) -> Seen:
+    """A job's trials. Raises OSError when its folder cannot be listed."""
+    seen = Seen()
+    with os.scandir(job) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
+                continue
+            try:
+                found = os.lstat(f"{entry.path}/result.json")
+            except OSError:
+                seen.unfinished += _was_meant(entry.path)
+                continue
+            if not _is_text(entry.name):
+                seen.nameless.append(ascii(entry.name))
+            elif stat.S_ISREG(found.st_mode):
+                seen.fingerprints[entry.name] = f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+            else:
+                seen.fingerprints[entry.name] = "not a file"
+    return seen
+
+
+def _was_meant(folder: str) -> bool:
+    return any(os.path.lexists(f"{folder}/{name}") for name in ("trial.log", "config.json"))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
