@@ -181,7 +181,7 @@ def _trajectory(paths: TrialPaths, step: str | None) -> tuple[Trajectory | None,
     if found is None:
         return None, None
     try:
-        if found.is_symlink() or not found.resolve().is_relative_to(paths.root.resolve()):
+        if not found.resolve().is_relative_to(paths.root.resolve()):
             return None, "not a file of the record"
         return parse_trajectory(packed.read_bytes(path, max_bytes=_MAX_TRAJECTORY)), None
     except (OSError, ValueError, TrajectoryInvalid):
