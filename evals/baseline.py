@@ -34,12 +34,16 @@ class _Task(BaseModel):
     categories: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     cost: float | None = None
+    priced: int = Field(0, ge=0)
+    unscored: dict[str, int] = {}
     seconds: float | None = None
 
     @model_validator(mode="after")
     def _counts_fit(self) -> _Task:
         if not self.passed <= self.counted <= self.total:
             raise ValueError("passed <= counted <= total does not hold")
+        if self.cost is not None and not self.priced:
+            raise ValueError("a cost of no attempt")
         return self
 
 
@@ -51,6 +55,7 @@ class _Baseline(BaseModel):
     model: str | None
     pass_mark: float
     outcomes: dict[str, int]
+    unplaced: int = Field(0, ge=0)
     tasks: tuple[_Task, ...]
 
 
@@ -66,6 +71,7 @@ def save_baseline(run: Run, file: Path) -> None:
         "pass_mark": run.pass_mark,
         "dataset_digest": run.dataset_digest,
         "outcomes": dict(run.outcomes),
+        "unplaced": run.unplaced,
         "tasks": [_task_document(task) for task in run.tasks.values()],
     }
     try:
@@ -112,4 +118,5 @@ def _parse_baseline(read: Callable[[], Any], file: str) -> Run:
         model=saved.model,
         tasks={task.name: TaskRun(**task.model_dump()) for task in saved.tasks},
         outcomes=saved.outcomes,
+        unplaced=saved.unplaced,
     )

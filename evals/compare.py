@@ -48,7 +48,7 @@ class Comparison:
         overall: None where no task has attempts that count in both.
         reward: of mean rewards, where some are graded; else None. reward_flips: its sign-flip test.
         flips: tasks that changed, the worst first.
-        cost, seconds: per attempt, (base, new), over tasks where both tell.
+        cost: per attempt that told one, (base, new), over tasks where both did. seconds: likewise.
         imbalance: p that attempts went missing as often in both runs (Fisher).
     """
 
@@ -131,7 +131,7 @@ def _cost(pairs: Pairs) -> tuple[float, float] | None:
     if not known:
         return None
     base, new = (
-        sum(pair[side].cost or 0.0 for pair in known) / sum(pair[side].total for pair in known) for side in (0, 1)
+        sum(pair[side].cost or 0.0 for pair in known) / sum(pair[side].priced for pair in known) for side in (0, 1)
     )
     return base, new
 

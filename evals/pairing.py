@@ -43,6 +43,11 @@ class Pairing:
         """The tasks in which some run has no attempt that counts."""
         return [base.name for base, new in self.pairs if not (base.counted and new.counted)]
 
+    @property
+    def without_verdict(self) -> str:
+        """The names of the ungraded tasks, in words; "" for none."""
+        return _some(tuple(self.ungraded))
+
 
 def _some(names: tuple[str, ...], shown: int = 5) -> str:
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

@@ -8,7 +8,7 @@ never a zero, always told, and its effect is bounded by letting all of it fail o
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +27,9 @@ class TaskRun:
 
     Attributes:
         digest: of the task's content; "" where it is unknown.
-        total: attempts that were meant to be. pending: of these, never run.
+        total: attempts that were meant to be. unscored: those that do not count, by outcome; `pending` never ran.
         rewards: the sum over counted attempts; an attempt without a reward adds 0.
-        cost: in USD over all attempts; None where no attempt told any.
+        cost: in USD over the `priced` attempts, which told one; None where none did.
         seconds: wall time per counted attempt.
         trials: the folder of each counted attempt that failed.
     """
@@ -45,7 +45,12 @@ class TaskRun:
     cost: float | None = None
     seconds: float | None = None
     trials: tuple[str, ...] = ()
-    pending: int = 0
+    unscored: Mapping[str, int] = field(default_factory=dict)
+    priced: int = 0
+
+    @property
+    def pending(self) -> int:
+        return self.unscored.get("pending", 0)
 
     @property
     def missing(self) -> int:
@@ -64,7 +69,10 @@ class TaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A job, or a saved baseline of one."""
+    """A job, or a saved baseline of one.
+
+    `unplaced` attempts never ran, and the record does not tell of which tasks they would have been.
+    """
 
     label: str
     pass_mark: float
@@ -73,6 +81,7 @@ class Run:
     tasks: Mapping[str, TaskRun]
     outcomes: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
+    unplaced: int = 0
 
     @property
     def attempts(self) -> int:
@@ -81,11 +90,19 @@ class Run:
 
     @property
     def total(self) -> int:
-        return sum(task.total for task in self.tasks.values())
+        return sum(task.total for task in self.tasks.values()) + self.unplaced
 
     @property
     def missing(self) -> int:
-        return sum(task.missing for task in self.tasks.values())
+        return sum(task.missing for task in self.tasks.values()) + self.unplaced
+
+    @property
+    def unscored(self) -> dict[str, int]:
+        """The attempts that say nothing of the agent, by outcome."""
+        found = Counter({"pending": self.unplaced})
+        for task in self.tasks.values():
+            found.update(task.unscored)
+        return {name: found[name] for name in (*Outcome, "pending") if found[name]}
 
     @property
     def cost(self) -> float | None:
@@ -146,12 +163,16 @@ def run_of_summary(
         tasks=tasks,
         outcomes=summary.counts,
         findings=findings,
+        unplaced=max(0, summary.n_total - sum(task.total for task in tasks.values())),
     )
 
 
 def _task_run(name: str, attempts: list[Finished], digest: str, total: int, summary: JobSummary) -> TaskRun:
     counted = [each for each in attempts if each.counted]
     first = attempts[0] if attempts else None
+    costs = [each.cost for each in attempts if each.cost is not None]
+    unscored = Counter(each.outcome.value for each in attempts if not each.counted)
+    unscored["pending"] = max(0, total - len(attempts))
     return TaskRun(
         name=name,
         digest=first.digest if first else digest,
@@ -161,10 +182,11 @@ def _task_run(name: str, attempts: list[Finished], digest: str, total: int, summ
         rewards=sum(each.reward or 0.0 for each in counted),
         categories=first.categories if first else (),
         tags=first.task_tags if first else (),
-        cost=_sum(each.cost for each in attempts),
+        cost=sum(costs) if costs else None,
+        priced=len(costs),
         seconds=_mean(each.seconds for each in counted),
         trials=tuple(each.name for each in counted if not summary.passed(each)),
-        pending=max(0, total - len(attempts)),
+        unscored={name: count for name, count in unscored.items() if count},
     )
 
 
@@ -177,11 +199,6 @@ def _planned(paths: JobPaths) -> dict[str, tuple[str, int]]:
     return {
         task.name: (task.digest.removeprefix("sha256:"), config.n_attempts if task.digest else 1) for task in lock.tasks
     }
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

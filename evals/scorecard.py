@@ -14,11 +14,10 @@ from statistics import fmean
 from typing import Any
 
 from evals.categories import MIN_N, UNCATEGORISED, Category, groups_of, in_order
-from evals.stats.intervals import clopper_pearson, clustered_wilson, fixed_tasks_error, t_interval
+from evals.stats.intervals import clopper_pearson, clustered_t, clustered_wilson, fixed_tasks_error
 from evals.stats.passk import OverTasks, over_tasks, pass_at_k, pass_hat_k
-from harness.job.summary import Finished, JobSummary
+from harness.job.summary import MIN_COVERAGE, Finished, JobSummary
 
-MIN_COVERAGE = 0.5
 FORMAT, VERSION = "harness-summary", 1
 
 
@@ -46,6 +45,7 @@ class Row:
     Attributes:
         n: attempts that count, of `total`; successes are of n.
         rate, interval: None where the group is incomplete. worst, best: if all that is missing had failed, passed.
+        interval: for tasks like these; of a single task, by itself, for attempts like these.
         reward, reward_interval: the mean reward; the interval is Student's t over tasks, where rewards are graded.
         few: fewer tasks than the category's min_n.
     """
@@ -75,6 +75,7 @@ class Scorecard:
         flaky: names of tasks that passed some attempts and failed others.
         fixed_error: the standard error of the rate on exactly these tasks, where every one has several attempts; the
             interval, which is wider, is for tasks like these.
+        decided: why a stop rule ended the job; what is pending then was never asked for.
     """
 
     by: By
@@ -88,6 +89,7 @@ class Scorecard:
     fixed_error: float | None
     cost: float | None
     seconds: float | None
+    decided: str | None = None
 
 
 def scorecard(
@@ -105,8 +107,8 @@ def scorecard(
         for key in _keys(by, each):
             groups[key].append(each)
 
-    def row(key: str, label: str, of: Sequence[Finished], total: int, min_n: int) -> Row:
-        return _row(key, label, of, total, min_n, passed=summary.passed, ci=ci, min_coverage=min_coverage)
+    def row(key: str, label: str, of: Sequence[Finished], total: int, min_n: int, *, alone: bool) -> Row:
+        return _row(key, label, of, total, min_n, alone=alone, passed=summary.passed, ci=ci, min_coverage=min_coverage)
 
     by_task = _by_task(each for each in attempts if each.counted)
     counts = [(len(group), sum(map(summary.passed, group))) for group in by_task.values()]
@@ -121,10 +123,11 @@ def scorecard(
                 groups[key],
                 len(groups[key]),
                 known[key].min_n if key in known else 1 if by in (By.TASK, By.AGENT) else MIN_N,
+                alone=by is By.TASK,
             )
             for key in in_order(groups, known)
         ),
-        all=row("all", "all", attempts, summary.n_total, 1),
+        all=row("all", "all", attempts, summary.n_asked, 1, alone=False),
         counts=summary.counts,
         retries=summary.n_retries,
         pass_at={k: over_tasks(pass_at_k, counts, k) for k in _ks(most)},
@@ -133,6 +136,7 @@ def scorecard(
         fixed_error=fixed_tasks_error([(c, n) for n, c in counts]),
         cost=summary.spent["cost"],
         seconds=_seconds(attempts),
+        decided=summary.decided,
     )
 
 
@@ -161,6 +165,7 @@ def _row(
     total: int,
     min_n: int,
     *,
+    alone: bool,
     passed: Callable[[Finished], bool],
     ci: Ci,
     min_coverage: float,
@@ -169,8 +174,10 @@ def _row(
     wins = [[passed(each) for each in group] for group in by_task.values()]
     n, successes = sum(map(len, wins)), sum(map(sum, wins))
     incomplete = n == 0 or n / total < min_coverage
-    rewards = [fmean(each.reward or 0.0 for each in group) for group in by_task.values()]
+    rewards = [[each.reward or 0.0 for each in group] for group in by_task.values()]
     graded = any(each.reward not in (None, 0.0, 1.0) for group in by_task.values() for each in group)
+    if alone and wins:  # one task by itself, whose attempts are independent
+        wins = [[win] for win in wins[0]]
     exact = ci is Ci.EXACT and n == len(wins)
     interval = clopper_pearson(successes, n) if exact else clustered_wilson(wins)
     return Row(
@@ -184,8 +191,8 @@ def _row(
         interval=None if incomplete else interval,
         worst=successes / total if total else None,
         best=(successes + total - n) / total if total else None,
-        reward=None if incomplete else fmean(each.reward or 0.0 for group in by_task.values() for each in group),
-        reward_interval=t_interval(rewards) if graded and not incomplete else None,
+        reward=None if incomplete else fmean(reward for group in rewards for reward in group),
+        reward_interval=clustered_t(rewards) if graded and not incomplete else None,
         incomplete=incomplete,
         few=0 < len(by_task) < min_n,
     )

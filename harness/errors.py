@@ -20,6 +20,7 @@
     └── VerifierError               no verdict
         ├── VerifierTimeout         test.sh missed its deadline (also a TimeoutError)
         ├── VerifierUnrunnable      test.sh could not be started (126, 127, CRLF)
+        ├── VerifierKilled          a signal ended it after it had written a reward
         ├── VerifierUnavailable     the verifier says of itself that it could not grade
         ├── RewardMissing           it ended without writing a reward
         └── RewardInvalid           what it wrote is not a reward
@@ -108,6 +109,10 @@ class VerifierTimeout(VerifierError, TimeoutError):
 
 class VerifierUnrunnable(VerifierError):
     """test.sh could not be started."""
+
+
+class VerifierKilled(VerifierError):
+    """A signal ended test.sh after it had written a reward, or the shell that would have read it."""
 
 
 class VerifierUnavailable(VerifierError):

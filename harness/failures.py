@@ -145,6 +145,9 @@ BY_ERROR: dict[type[BaseException], Verdict] = {
     errors.ModelError: _infra(Layer.MODEL, _SANDBOX, "model_error"),
     errors.VerifierTimeout: _infra(Layer.VERIFIER, _TIMEOUT, "verifier_timeout", retry=False),
     errors.VerifierUnavailable: _infra(Layer.VERIFIER, _SANDBOX, "verifier_unavailable", retry=False),
+    errors.VerifierKilled: Verdict(
+        Layer.VERIFIER, Outcome.AGENT_FAILED, FailureCategory.UNKNOWN, "verifier_killed", False, False, False
+    ),
     errors.VerifierUnrunnable: _task(Layer.VERIFIER, "test_script_unrunnable"),
     errors.RewardMissing: _task(Layer.VERIFIER, "reward_missing"),
     errors.RewardInvalid: _task(Layer.VERIFIER, "reward_invalid"),

@@ -85,9 +85,8 @@ def rollouts(model: Any, seeds: Sequence[int], *, generator: torch.Generator, gr
         for _ in range(120):
             logp = None
             if ids is not None:
-                out = model(input_ids=ids, past_key_values=cache, use_cache=True)
-                logits = out.logits[:, -1]
-                cache = getattr(out, "past_key_values", None) or out.cache
+                out = model(input_ids=ids, cache=cache, use_cache=True)
+                logits, cache = out.logits[:, -1], out.cache
                 logp = logits.log_softmax(-1)
                 drawn = logits.argmax(-1) if greedy else torch.multinomial(logp.exp(), 1, generator=generator)[:, 0]
                 chosen = logp.gather(1, drawn[:, None])[:, 0].tolist()

@@ -14,8 +14,14 @@ from harness.records import AgentInfo, AgentUsage, Failure, TrialResult, Verifie
 
 def task_run(name: str, passed: int, counted: int, total: int | None = None, **fields: Any) -> TaskRun:
     """A task with so many attempts passed, of those that count, of all."""
-    values = {"digest": f"digest of {name}", "rewards": float(passed), **fields}
-    return TaskRun(name=name, total=total or counted, counted=counted, passed=passed, **values)
+    lost = (total or counted) - counted
+    values = {
+        "digest": f"digest of {name}",
+        "rewards": float(passed),
+        "unscored": {"infra_error": lost} if lost else {},
+    }
+    values["priced"] = (total or counted) if fields.get("cost") is not None else 0
+    return TaskRun(name=name, total=total or counted, counted=counted, passed=passed, **{**values, **fields})
 
 
 def run_of(tasks: Sequence[TaskRun], **fields: Any) -> Run:

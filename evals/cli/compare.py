@@ -70,5 +70,5 @@ def _text(found: Comparison) -> str:
     if not found.pairing.complete:
         lines.append(f"left out: {found.pairing.left_out}")
     if found.pairing.ungraded:
-        lines.append(f"left out for want of attempts that count: {', '.join(found.pairing.ungraded[:5])}")
+        lines.append(f"left out for want of attempts that count: {found.pairing.without_verdict}")
     return "\n".join(map(plain, lines)) + "\n"

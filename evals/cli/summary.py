@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evals.scorecard import MIN_COVERAGE, By, Ci
+from evals.scorecard import By, Ci
+from harness.job.summary import MIN_COVERAGE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -100,7 +101,11 @@ def _lines(card: Scorecard, findings: list[str]) -> list[str]:
         return f"{name}{k} {percent(value.value)}{rest}"
 
     counts = ", ".join(f"{count} {name}" for name, count in card.counts.items() if count)
-    lines = [f"{card.all.total} attempts: {counts}" + (f"; {card.retries} repeated" if card.retries else "")]
+    number = sum(card.counts.values())
+    lines = [
+        f"{number} attempt{'' if number == 1 else 's'}: {counts}"
+        + (f"; {card.retries} repeated" if card.retries else "")
+    ]
     lines += [", ".join(over("pass@", k, value) for k, value in card.pass_at.items())] if card.pass_at else []
     lines += [", ".join(over("pass^", k, value) for k, value in card.pass_hat.items())] if card.pass_hat else []
     if card.fixed_error is not None and not card.all.incomplete:
@@ -114,6 +119,11 @@ def _lines(card: Scorecard, findings: list[str]) -> list[str]:
     lines += ["; ".join(spent)] if spent else []
     if any(row.few for row in card.rows):
         lines.append("* too few tasks to say much")
+    pending = card.counts.get("pending", 0)
+    if card.decided:
+        lines.append(f"ended by its stop rule: {card.decided}; what is pending was not needed")
+    elif pending:
+        lines.append(f"{pending} pending: missing from all, and from no group, since nothing of them is recorded yet")
     if card.all.incomplete or any(row.incomplete for row in card.rows):
-        lines.append("incomplete: too few attempts say anything of the agent; harness resume repeats what is missing")
+        lines.append("incomplete: too few attempts say anything of the agent")
     return lines + [f"note: {plain(finding)}" for finding in findings]

@@ -20,7 +20,7 @@ from evals.gate.policy import OnInconclusive, Policy
 from evals.gate.quarantine import Entry, Quarantined, apply
 from evals.gate.rule import Reading, Verdict, read
 from evals.pairing import Pairing, pair
-from evals.run import Run, TaskRun, unscored
+from evals.run import Run, TaskRun
 
 PASSED, FAILED, INVALID, UNDECIDED = 0, 1, 3, 4
 """Exit codes; 2 is a request that cannot be."""
@@ -110,7 +110,7 @@ def _invalid(base: Run, new: Run, pairing: Pairing, policy: Policy, comparison: 
         )
     for name, run in (("baseline", base), ("job", new)):
         if run.total and run.missing / run.total > policy.max_infra + 1e-12:
-            why = ", ".join(f"{count} {outcome}" for outcome, count in unscored(run.outcomes).items())
+            why = ", ".join(f"{count} {outcome}" for outcome, count in run.unscored.items())
             found.append(
                 f"{run.missing} of {run.total} attempts of the {name} say nothing of the agent ({why or 'missing'}): "
                 f"{run.missing / run.total:.1%}, allowed are {policy.max_infra:.1%}"
@@ -190,8 +190,8 @@ def _notes(comparison: Comparison, policy: Policy) -> list[str]:
     found = []
     if not comparison.pairing.complete and policy.intersect:
         found.append(f"left out: {comparison.pairing.left_out}")
-    if ungraded := comparison.pairing.ungraded:
-        found.append(f"left out for want of attempts that count: {', '.join(ungraded[:5])}")
+    if ungraded := comparison.pairing.without_verdict:
+        found.append(f"left out for want of attempts that count: {ungraded}")
     if comparison.imbalance <= 0.05:
         found.append(f"attempts went missing unequally often in the two runs (Fisher p = {comparison.imbalance:.2g})")
     for category in policy.pinned:

@@ -126,7 +126,6 @@ def load(folder: Path, categories: Mapping[str, Category]) -> Job:
     """Read a job's folder, ours or Harbor's, finished or not. Raises UsageError where it is none."""
     attempts: list[Attempt] = []
     run, summary = read_job(folder, lambda name, result: attempts.append(Attempt.of(folder / name, result)))
-    summary.n_total = max(summary.n_total, run.total)
     return Job(
         name=folder.resolve().name,
         folder=folder,

@@ -26,7 +26,10 @@ def verdict(job: Job) -> Verdict:
     row, run = job.card.all, job.run
     who = run.agent + (f" with {run.model}" if run.model else "")
     notes = [_extremes(job)] if row.total > row.n else []
-    if pending := job.card.counts.get("pending", 0):
+    pending = job.card.counts.get("pending", 0)
+    if decided := job.summary.decided:
+        notes.append(f"Ended by its stop rule: {decided}; {_n(pending, 'attempt')} {_were(pending)} not needed.")
+    elif pending:
         notes.append(f"{_n(pending, 'attempt')} {_are(pending)} still pending: this job is unfinished.")
     if not row.n:
         nothing = "Nothing has finished yet" if pending == row.total else "No verdict"
@@ -51,7 +54,7 @@ def verdict(job: Job) -> Verdict:
 def _extremes(job: Job) -> str:
     row = job.card.all
     missing = row.total - row.n
-    why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in unscored(job.card.counts).items())
+    why = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _missing(job).items())
     says, left, each = ("says", "is left out, not counted as a failure", "it")
     if missing > 1:
         says, left, each = ("say", "are left out, not counted as failures", "they all")
@@ -60,6 +63,11 @@ def _extremes(job: Job) -> str:
         f"Had {each} failed, the rate would be {percent(row.worst)}; "
         f"had {each} passed, {percent(row.best)} (n={row.total})."
     )
+
+
+def _missing(job: Job) -> dict[str, int]:
+    counts = unscored(job.card.counts)
+    return {name: count for name, count in counts.items() if not (job.summary.decided and name == "pending")}
 
 
 def comparison(found: Comparison) -> Verdict:
@@ -104,6 +112,10 @@ def _these(tasks: int) -> str:
 
 def _are(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _some(names: list[str], shown: int = 5) -> str:

@@ -91,6 +91,20 @@ def cluster_error(groups: Collection[Sequence[float]], *, corrected: bool = True
     return math.sqrt(variance * (count / (count - 1) if corrected else 1.0))
 
 
+def clustered_t(groups: Collection[Sequence[float]], confidence: float = 0.95) -> Interval | None:
+    """Student's t around the mean over all attempts, given by task, with the cluster-robust error CR1.
+
+    With as many attempts in every task that is `t_interval` of the tasks' means; with unequal numbers it stays around
+    the mean that it belongs to. None for fewer than two tasks.
+    """
+    error = cluster_error(groups)
+    if error is None:
+        return None
+    mean = fmean(value for group in groups for value in group)
+    half = t_quantile((1 + confidence) / 2, sum(1 for group in groups if group) - 1) * error
+    return mean - half, mean + half
+
+
 def fixed_tasks_error(counts: Collection[tuple[int, int]]) -> float | None:
     """The standard error of the mean rate on exactly these tasks: only the noise between attempts of one task counts.
 

@@ -176,7 +176,7 @@ def _square_and_add(new: tuple[int, int], base: tuple[int, int], phi: float, z: 
 
 @dataclass(frozen=True, slots=True)
 class PairedT:
-    """Student's t on differences, one per task. None where the spread is unknown: fewer than two tasks."""
+    """Student's t on differences, one per task. None where the spread is unknown: one task, or all alike."""
 
     mean: float
     error: float | None
@@ -196,7 +196,7 @@ def paired_t(differences: Sequence[float], confidence: float = 0.95) -> PairedT:
     error = stdev(differences) / math.sqrt(count)
     half = t_quantile((1 + confidence) / 2, count - 1) * error
     if error == 0:
-        return PairedT(mean, 0.0, None, None, (mean, mean))
+        return PairedT(mean, 0.0, None, None, None)
     t = mean / error
     return PairedT(mean, error, t, 1 - central_probability(abs(t), count - 1), (mean - half, mean + half))
 

@@ -248,14 +248,15 @@ def end_table(summary: JobSummary) -> Table:
     names: list[str | None] = [*summary.categories(), None]
     for category in names:
         rate = summary.rate(category)
-        interval = f"{percent(rate.interval[0])} - {percent(rate.interval[1])}" if rate.interval else "n/a"
+        known = rate.interval if not rate.incomplete else None
+        interval = f"{percent(known[0])} - {percent(known[1])}" if known else "n/a"
         table.add_row(
             escape(plain(category)) if category else "[bold]all[/bold]",
             str(rate.successes),
             str(rate.n),
-            percent(rate.value),
+            "incomplete" if rate.incomplete else percent(rate.value),
             interval,
-            "n/a" if rate.mean_reward is None else f"{rate.mean_reward:.3f}",
+            "n/a" if rate.mean_reward is None or rate.incomplete else f"{rate.mean_reward:.3f}",
             str(rate.total - rate.n),
             end_section=category is not None and category == names[-2],
         )

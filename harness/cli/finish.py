@@ -57,7 +57,7 @@ def _accounts(outcome: JobOutcome) -> str:
     if summary.n_retries:
         parts.append(f"{summary.n_retries} more executions, of attempts that were repeated or resumed")
     rate = summary.rate()
-    if rate.n and rate.n < summary.n_total:
+    if rate.n and rate.n < rate.total:
         parts.append(f"if everything unscored had failed: {percent(rate.worst_case)}")
     if summary.spent["in"] is not None or summary.spent["out"] is not None:
         parts.append(f"{summary.spent['in'] or 0:,.0f} tokens in, {summary.spent['out'] or 0:,.0f} out")

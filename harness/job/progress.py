@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.failures import Outcome
+from harness.job.config import load_job
 from harness.job.early import Decision
 from harness.job.summary import Finished, JobSummary
 from harness.records import TrialResult, now
@@ -143,14 +144,24 @@ def load_summary(paths: JobPaths, see: See | None = None, *, empty: bool = False
 
     Raises UsageError for a folder without trials, unless `empty` ones are welcome.
     """
-    n_total, pass_mark = None, 1.0
     try:
         document = read_json(paths.result)
-        n_total = document.get("n_total_trials") if isinstance(document, dict) else None
+        n_total = document.get("n_total_trials")
         pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
     except (OSError, ValueError, AttributeError, TypeError):
-        pass  # a job that was killed has none yet, and one of Harbor's has no pass mark
+        n_total, pass_mark = _asked(paths)
     summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark, see)
+    decision = recorded_decision(paths)
+    summary.decided = str(decision) if decision else None
     if not (summary.last or findings or empty):
         raise UsageError(f"{paths.root} holds no trials")
     return summary, findings
+
+
+def _asked(paths: JobPaths) -> tuple[int | None, float]:
+    """The number of attempts and the pass mark that a job was begun with, where its own record is missing or torn."""
+    try:
+        config, lock = load_job(paths)
+    except UsageError:
+        return None, 1.0
+    return sum(config.n_attempts if task.digest else 1 for task in lock.tasks), config.pass_mark

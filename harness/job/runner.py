@@ -176,6 +176,7 @@ async def resume_job(
             early = EarlyStop(stop_rule, specs, outcome.summary) if stop_rule else None
             outcome.decision = _decided(paths, early, specs, remaining)
             if outcome.decision:
+                outcome.summary.decided = str(outcome.decision)
                 remaining = []
             if remaining:
                 outcome.sandboxes = await _require_ready(provider, config)
@@ -370,6 +371,7 @@ async def _run(
         if early is not None and outcome.decision is None:
             outcome.decision = early.settle(result.task_name, result.attempt)
             if outcome.decision is not None:
+                outcome.summary.decided = str(outcome.decision)
                 emit(StoppedEarly(str(outcome.decision)))
                 with suppress(OSError):
                     book.save(durable=True)

@@ -17,6 +17,9 @@ from harness.failures import Outcome
 from harness.job.interval import clustered_wilson
 from harness.records import TrialResult
 
+MIN_COVERAGE = 0.5
+"""The share of attempts that must count for a rate to be shown."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
@@ -92,10 +95,14 @@ def _total(values: Iterable[float | None]) -> Any:
 
 @dataclass(slots=True)
 class JobSummary:
-    """Running totals over the finished executions of a job. The last execution of an attempt is the one that counts."""
+    """Running totals over the finished executions of a job. The last execution of an attempt is the one that counts.
+
+    `decided` says why a stop rule ended the job; what is pending then is not missing, since nothing more was asked.
+    """
 
     n_total: int
     pass_mark: float = 1.0
+    decided: str | None = None
     last: dict[tuple[str, int], Finished] = field(default_factory=dict)
     n_executions: int = 0
     spent: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("in", "cached", "out", "cost")))
@@ -127,6 +134,11 @@ class JobSummary:
         return counts
 
     @property
+    def n_asked(self) -> int:
+        """The attempts that the rate over all is of: pending ones are missing, unless a stop rule spared them."""
+        return len(self.last) if self.decided else self.n_total
+
+    @property
     def n_retries(self) -> int:
         return self.n_executions - len(self.last)
 
@@ -151,7 +163,7 @@ class JobSummary:
         return Rate(
             successes=successes,
             n=n,
-            total=total if category is not None else self.n_total,
+            total=total if category is not None else self.n_asked,
             value=successes / n if n else None,
             interval=clustered_wilson(groups.values()),
             mean_reward=sum(rewards) / n if n else None,
@@ -162,11 +174,16 @@ class JobSummary:
         return sorted({category for finished in self.last.values() for category in finished.categories})
 
     def failures(self) -> list[tuple[str, str, int]]:
-        """Failures as (category, tag, attempts), the most frequent first."""
-        counted = Counter(
-            (finished.category, finished.tag) for finished in self.last.values() if finished.category and finished.tag
+        """Failures as (category, tag, attempts), the most frequent first.
+
+        A record of Harbor's has neither; where it ended without a verdict they are its outcome and its exception.
+        """
+        found = (
+            (finished.category or finished.outcome.value, finished.tag or finished.exception or "no_valid_reward")
+            for finished in self.last.values()
+            if finished.category or finished.outcome is not Outcome.SCORED
         )
-        return [(category, tag, count) for (category, tag), count in counted.most_common() if category and tag]
+        return [(category, tag, count) for (category, tag), count in Counter(found).most_common()]
 
     @property
     def infra_rate(self) -> float:
@@ -191,6 +208,11 @@ class Rate:
     def worst_case(self) -> float | None:
         """The rate if everything unscored had failed."""
         return self.successes / self.total if self.total else None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether so much is missing that a rate over the rest would mislead."""
+        return self.coverage is None or self.n == 0 or self.coverage < MIN_COVERAGE
 
     @property
     def coverage(self) -> float | None:

@@ -20,7 +20,7 @@ from backends.archive import pack
 from backends.errors import SandboxError, SandboxOutOfMemory
 from backends.protocol import SandboxBackendProtocol
 from backends.spec import ExecuteResponse
-from harness.errors import RewardMissing, VerifierError, VerifierTimeout, VerifierUnrunnable
+from harness.errors import RewardMissing, VerifierError, VerifierKilled, VerifierTimeout, VerifierUnrunnable
 from harness.records import Verification
 from harness.task.model import Step
 from harness.trial.reward import MAX_REWARD_BYTES, Reward, parse_reward
@@ -281,8 +281,9 @@ def _judge(
     else:
         try:
             reward = parse_reward(verdict, allowed)
-        except RewardMissing as missing:
-            error = _no_reward(missing, snapshot.exit_code, response, sandbox)
+            _check_ending(reward, snapshot.exit_code, allowed)
+        except (RewardMissing, VerifierKilled) as missing:
+            reward, error = None, _no_reward(missing, snapshot.exit_code, response, sandbox)
         except VerifierError as invalid:
             error = invalid
     if reward is not None:
@@ -293,18 +294,41 @@ def _judge(
     )
 
 
+def _check_ending(reward: Reward, code: int | None, allowed: tuple[float, float]) -> None:
+    """Raise VerifierKilled for a reward above the lowest that a signal cut off: a shell tells it as 128 and its number.
+
+    Nothing runs beside test.sh but what it starts, which is the agent's work. Where that has the same user it can write
+    a reward and kill its judge. So this is no verdict, and it counts as the agent's failure: to go missing would be
+    worth more than the zero that was coming. A sample it is not, since test.sh may have shot itself.
+    """
+    if code is not None and 128 < code <= 192 and reward.value > allowed[0]:
+        raise VerifierKilled(
+            f"signal {code - 128} ended test.sh after a reward of {reward.value:g} was written (exit {code}); a script "
+            "that means it ends by itself, with exit 0"
+        )
+
+
 def _no_reward(
-    missing: RewardMissing, code: int | None, response: ExecuteResponse, sandbox: SandboxBackendProtocol
+    missing: RewardMissing | VerifierKilled,
+    code: int | None,
+    response: ExecuteResponse,
+    sandbox: SandboxBackendProtocol,
 ) -> VerifierError | SandboxError:
-    """Why there is no reward: memory, a script that could not run, or a script that wrote none."""
+    """Why no reward counts: memory, a script that was killed or could not run, or one that wrote none."""
     if response.oom:
         return SandboxOutOfMemory(
             "test.sh was killed for memory", backend=sandbox.backend, operation="verify", sandbox_id=sandbox.id
         )
+    if isinstance(missing, VerifierKilled):
+        return missing
     if code in (126, 127):
         return VerifierUnrunnable(
             f"/tests/test.sh could not be run (exit {code}): check its first line, its line ends and what it calls"
         )
+    if code is None and (response.exit_code or 0) > 128:
+        return VerifierKilled(
+            f"the shell that ran test.sh was killed (exit {response.exit_code}), and its verdict with it"
+        )
     if code is None:
-        return VerifierError("the shell that ran test.sh was killed before it could report")
+        return VerifierError("the shell that ran test.sh ended before it could report")
     return RewardMissing(f"{missing} (test.sh ended with exit {code})")

@@ -47,6 +47,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 def test_a_step_is_nearly_as_fast_as_the_bare_network_and_faster_than_trl(tmp_path: Path) -> None:
     torch.set_num_threads(1)
+    missed: list[str] = []
     for vocabulary, (as_given, as_sorted) in TARGETS.items():
         policy = policy_of(vocabulary)
         config = parse_config({"algo": "dapo", "token_budget": 4096})
@@ -67,11 +68,13 @@ def test_a_step_is_nearly_as_fast_as_the_bare_network_and_faster_than_trl(tmp_pa
         print(f"\nV={vocabulary}: {real} tokens, {batch.counts.tokens} in the loss, {efficiency:.0%} after padding")
         for name, rate in rates.items():
             print(f"  {name:16} {rate:7.0f} tokens/s   ours is {rates['ours'] / rate:5.2f} times as fast")
-        assert rates["ours"] >= 0.9 * rates["bare"]
-        for name, factor in (("trl", as_given), ("trl, sorted", as_sorted)):
-            if name in found:
-                assert found[name][1] == pytest.approx(found["ours"][1], abs=1e-5)
-                assert rates["ours"] >= factor * rates[name]
+        floors = {"bare": 0.9, "trl": as_given, "trl, sorted": as_sorted}
+        for name, (_, value) in found.items():
+            if name.startswith("trl"):
+                assert value == pytest.approx(found["ours"][1], abs=1e-5)
+            if rates["ours"] < floors.get(name, 0) * rates[name]:
+                missed.append(f"V={vocabulary}: {rates['ours'] / rates[name]:.2f} times {name}, not {floors[name]}")
+    assert not missed, "; ".join(missed)
 
 
 def policy_of(vocabulary: int) -> HuggingFacePolicy:

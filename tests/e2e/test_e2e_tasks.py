@@ -130,6 +130,13 @@ TASKS: dict[str, dict[str, Any]] = {
         f"echo 0 > {V}/reward.txt\n"
     },
     "verifier-kills-its-shell": {"test": f"#!/bin/bash\necho 1 > {V}/reward.txt\nkill -9 $PPID\n"},
+    "verifier-shot-after-its-reward": {
+        "test": f"#!/bin/bash\necho 1 > {V}/reward.txt\nsh -c 'kill -9 $PPID'\nexit 0\n"
+    },
+    "verifier-stopped-after-its-reward": {
+        "test": f"#!/bin/bash\necho 0.5 > {V}/reward.txt\nsh -c 'kill -TERM $PPID'\nexit 0\n"
+    },
+    "verifier-shot-after-a-zero": {"test": f"#!/bin/bash\necho 0 > {V}/reward.txt\nkill -9 $$\n"},
     "verifier-exits-137": {"test": "#!/bin/bash\nexit 137\n"},
     "verifier-is-loud": {
         "test": f"#!/bin/bash\nhead -c 3000000 /dev/zero | tr '\\0' x; printf 'a\\377b\\0c\\n' >&2\n"
@@ -229,6 +236,10 @@ ON_DOCKER: dict[str, dict[str, Any]] = {
         "toml": 'version = "1.0"\n[environment]\nmemory_mb = 64\n',
         "test": "#!/bin/bash\nperl -e '$x = \"a\" x (300 * 2**20)' || exit 137\n",
     },
+    "verifier-out-of-memory-after-its-reward": {
+        "toml": 'version = "1.0"\n[environment]\nmemory_mb = 64\n',
+        "test": f"#!/bin/bash\necho 1 > {V}/reward.txt\nexec perl -e '$x = \"a\" x (300 * 2**20)'\n",
+    },
     "build-fails": {"dockerfile": "FROM debian:bookworm-slim\nRUN echo Connection refused; exit 7\n"},
     "build-hangs": {
         "dockerfile": f"FROM debian:bookworm-slim\nRUN {MARK}\n",
@@ -322,7 +333,10 @@ EXPECTED: dict[str, tuple[str, float | None, str | None]] = {
     "crlf": ("task_error", None, "test_script_unrunnable"),
     "no-shebang-mode": PASSED,
     "status-infra": ("infra_error", None, "verifier_unavailable"),
-    "verifier-kills-its-shell": ("task_error", None, "verifier_error"),
+    "verifier-kills-its-shell": ("agent_failed", None, "verifier_killed"),
+    "verifier-shot-after-its-reward": ("agent_failed", None, "verifier_killed"),
+    "verifier-stopped-after-its-reward": ("agent_failed", None, "verifier_killed"),
+    "verifier-shot-after-a-zero": FAILED,
     "verifier-exits-137": MISSING,
     "verifier-is-loud": PASSED,
     "tight-umask": PASSED,
@@ -344,6 +358,7 @@ EXPECTED_ON_DOCKER = {
     "other-user-plants": MISSING,
     "agent-out-of-memory": PASSED,
     "verifier-out-of-memory": ("infra_error", None, "sandbox_oom"),
+    "verifier-out-of-memory-after-its-reward": ("infra_error", None, "sandbox_oom"),
     "build-fails": ("task_error", None, "build_failed"),
     "build-hangs": ("infra_error", None, "sandbox_timeout"),
     "unknown-image": ("infra_error", None, "sandbox_unavailable"),

@@ -118,7 +118,7 @@ def test_summary_compare_and_gate_read_what_harbor_wrote(tmp_path: Path) -> None
     assert (found["all"]["n"], found["all"]["total"]) == (7, 18)
     assert found["all"]["incomplete"]
     assert "incomplete" in run("summary", HARBOR / "fail1", "--by", "task").out
-    assert "on 7 tasks: +0.0pp" in run("compare", HARBOR / "fail1", HARBOR / "fail1").out
+    assert "mean over 7 tasks: +0.0pp" in run("compare", HARBOR / "fail1", HARBOR / "fail1").out
     assert "11 of 18 attempts" in run("gate", HARBOR / "fail1", "--baseline", HARBOR / "fail1", code=3).out
     run("baseline", "save", HARBOR / "fail1", tmp_path / "b.json")
     run("compare", tmp_path / "b.json", HARBOR / "fail1")
@@ -135,7 +135,7 @@ def test_comparing_other_tasks_is_refused_and_intersecting_says_what_was_left_ou
 
 def test_a_comparison_tells_difference_flips_cost_and_categories(jobs: Path) -> None:
     text = run("compare", jobs / "base", jobs / "regressed").out
-    assert "75.0% -> 60.0% on 60 tasks: -15.0pp [" in text
+    assert "75.0% -> 60.0%, mean over 60 tasks: -15.0pp [" in text
     assert "cost per attempt: $0.5000 -> $0.5000" in text
     assert "12 tasks changed: 12 worse, 0 better" in text
     assert "Coding" in text

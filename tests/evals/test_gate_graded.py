@@ -77,7 +77,7 @@ def test_not_worse_passes_only_where_that_is_asked() -> None:
 
 def test_a_task_that_was_never_run_is_skipped_not_an_error() -> None:
     tasks = [task_run(f"t{n}", 1, 1) for n in range(11)]
-    new = run_of([*tasks, task_run("late", 0, 0, 3, pending=3), task_run("lost", 0, 0, 3)])
+    new = run_of([*tasks, task_run("late", 0, 0, 3, unscored={"pending": 3}), task_run("lost", 0, 0, 3)])
     document = to_junit(judged(run_of([*tasks, task_run("late", 3, 3), task_run("lost", 3, 3)]), new))
     xmlschema.validate(document, str(SCHEMA))
     assert '<skipped message="never run" />' in document

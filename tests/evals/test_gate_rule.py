@@ -201,8 +201,8 @@ def test_a_must_pass_task_whose_attempts_are_missing_is_not_a_regression() -> No
 
 
 def test_cost_has_a_limit_and_an_unknown_cost_cannot_keep_it() -> None:
-    base = run_of([replace(task, cost=3.0) for task in uniform(50, 150, 3).tasks.values()])
-    dear = run_of([replace(task, cost=3.9) for task in base.tasks.values()])
+    base = run_of([replace(task, cost=3.0, priced=3) for task in uniform(50, 150, 3).tasks.values()])
+    dear = run_of([replace(task, cost=3.9, priced=3) for task in base.tasks.values()])
     assert judged(base, dear, max_cost_increase=0.5).verdict is Verdict.PASS
     result = judged(base, dear, max_cost_increase=0.2)
     assert result.verdict is Verdict.FAIL

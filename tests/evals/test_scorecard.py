@@ -147,3 +147,17 @@ def test_a_run_knows_the_tasks_that_were_asked_for_and_never_began(tmp_path: Pat
     assert {name: (task.counted, task.total) for name, task in run.tasks.items()} == {"a": (1, 3), "b": (0, 3)}
     assert (run.missing, run.attempts) == (5, 3)
     assert run_of_job(job).dataset_digest != run.dataset_digest
+
+
+def test_what_a_stop_rule_spared_is_not_missing_and_what_was_cut_off_is() -> None:
+    summary = JobSummary(n_total=40)
+    for n in range(10):
+        summary.add(_finished(f"t{n}", 1, Outcome.SCORED, float(n < 7)))
+    cut = scorecard(summary, By.CATEGORY, KNOWN).all
+    assert (cut.n, cut.total, cut.rate) == (10, 40, None)
+    assert summary.rate().incomplete
+    summary.decided = "the success rate is below 80 %"
+    ended = scorecard(summary, By.CATEGORY, KNOWN).all
+    assert (ended.n, ended.total, ended.rate, ended.worst) == (10, 10, 0.7, 0.7)
+    assert not summary.rate().incomplete
+    assert summary.counts["pending"] == 30, "they are counted all the same"

@@ -18,6 +18,7 @@ from evals.stats.intervals import (
     agresti_coull,
     clopper_pearson,
     cluster_error,
+    clustered_t,
     clustered_wilson,
     design_effect,
     effective_n,
@@ -193,3 +194,11 @@ def test_the_clustered_interval_covers_what_it_says() -> None:
         found.append(held / 700)
     assert 0.93 <= fmean(found) <= 0.97
     assert min(found) >= 0.92
+
+
+def test_a_clustered_mean_has_its_interval_around_itself() -> None:
+    even = [[1.0, 0.5], [0.25, 0.75], [0.0, 0.5]]
+    assert clustered_t(even) == pytest.approx(t_interval([0.75, 0.5, 0.25]))
+    low, high = clustered_t([[1.0, 1.0, 1.0, 1.0], [0.0], [0.5]]) or (0.0, 0.0)
+    assert (low + high) / 2 == pytest.approx(0.75), "the mean of all six attempts, not 0.5, that of the three tasks"
+    assert clustered_t([[1.0, 0.0]]) is None

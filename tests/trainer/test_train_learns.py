@@ -52,7 +52,9 @@ def test_cispo_on_recorded_attempts_improves_held_out_success(tmp_path: Path) ->
         export(tmp_path / "store", rows),
         str(warm.model),
         tmp_path / "trained",
-        parse_config({"algo": "cispo", "groups_per_step": 16, "optimizer": {"lr": 5e-4}, "steps": 24}),
+        parse_config(
+            {"algo": "cispo", "groups_per_step": 16, "optimizer": {"lr": 5e-4, "warmup_steps": 2}, "steps": 12}
+        ),
     )
     assert trained.model is not None
     after = AutoModelForCausalLM.from_pretrained(trained.model)

@@ -28,8 +28,8 @@ def rates(found: Difference) -> str:
     """Both rates and their difference."""
     low, high = found.interval
     return (
-        f"{percent(found.base)} -> {percent(found.new)} on {found.tasks} tasks: {points(found.value, sign=True)} "
-        f"[{points(low, sign=True)}, {points(high, sign=True)}] (95%, {found.method})"
+        f"{percent(found.base)} -> {percent(found.new)}, mean over {found.tasks} tasks: "
+        f"{points(found.value, sign=True)} [{points(low, sign=True)}, {points(high, sign=True)}] (95%, {found.method})"
     )
 
 

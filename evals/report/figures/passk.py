@@ -10,6 +10,7 @@ from evals.report.figures.colours import GRID, INK, MUTED, RUNS
 from evals.run import Run
 from evals.stats.intervals import t_interval
 from evals.stats.passk import Estimator, OverTasks, pass_at_k, pass_hat_k
+from harness.job.interval import wilson
 
 _WIDTH, _HEIGHT = 480.0, 320.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 404.0, 14.0, 264.0
@@ -68,7 +69,9 @@ def _band(curve: Curve, ks: Sequence[int], x: Callable[[int], float]) -> list[Po
     for k in ks:
         estimates = [curve.estimator(n, c, k) for n, c in curve.counts]
         known = [value for value in estimates if value is not None]
-        bounds = t_interval(known) or (known[0], known[0])
+        # Where no task differs from another the spread is unknown: then, as for a rate, Wilson's of so many tasks.
+        varied = t_interval(known) if len(set(known)) > 1 else None
+        bounds = varied or wilson(sum(known), len(known)) or (0.0, 1.0)
         low.append((x(k), _y(max(0.0, bounds[0]))))
         high.append((x(k), _y(min(1.0, bounds[1]))))
     return [*high, *reversed(low)]

@@ -1,8 +1,8 @@
 #!/bin/bash
-text() { # FILE: its lines, each with the file's name in front, if it is a file of its own and no link
+text() { # FILE: its lines but empty ones, each with the file's name in front, if it is a file of its own and no link
     [ -f "$1" ] && [ ! -L "$1" ] || return 0
     local name=${1##*/}
-    head -c 10000 "$1" | tr -d '\0' | sed "s/^/${name%.txt}|/"
+    head -c 10000 "$1" | tr -d '\r\0' | sed "/^\$/d; s/^/${name%.txt}|/"
 }
 
 # A function, so that the whole script is read before anything of the agent's is looked at.

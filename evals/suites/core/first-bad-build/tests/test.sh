@@ -3,7 +3,7 @@
 main() {
     PATH=/usr/bin:/bin
     local reward=0 file=/app/first-bad.txt
-    if [ -f "$file" ] && [ ! -L "$file" ] && printf '2867\n' | cmp - "$file"; then
+    if [ -f "$file" ] && [ ! -L "$file" ] && [ "$(head -c 100 "$file" | tr -d '\r\0')" = '2867' ]; then
         reward=1
     fi
     echo "$reward" > /logs/verifier/reward.txt

@@ -3,7 +3,7 @@
 main() {
     PATH=/usr/bin:/bin
     local reward=0 file=/app/trail.txt
-    if [ -f "$file" ] && [ ! -L "$file" ] && printf '23 xobazu\n' | cmp - "$file"; then
+    if [ -f "$file" ] && [ ! -L "$file" ] && [ "$(head -c 100 "$file" | tr -d '\r\0')" = '23 xobazu' ]; then
         reward=1
     fi
     echo "$reward" > /logs/verifier/reward.txt

@@ -20,7 +20,7 @@ main() {
     )
     # A link could point at whatever this script happens to hold; only a file of its own counts.
     if [ -f "$file" ] && [ ! -L "$file" ]; then
-        mapfile -t -n 1000 lines < <(head -c 100000 "$file" | tr -d '\0')
+        mapfile -t -n 1000 lines < <(head -c 100000 "$file" | tr -d '\r\0')
     fi
     declare -A open
     for line in "${expected[@]}"; do open["=$line"]=1; done

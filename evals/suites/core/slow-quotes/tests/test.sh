@@ -12,13 +12,14 @@ grove 546877 3
 hazel 989448 1'
     local file=/app/totals.txt lines=() right=0 wrong=0 total=8 line
     if [ -f "$file" ] && [ ! -L "$file" ]; then
-        mapfile -t -n 1000 lines < "$file"
+        mapfile -t -n 1000 lines < <(head -c 100000 "$file" | tr -d '\r\0')
     fi
     declare -A open
     while IFS= read -r line; do open[$line]=1; done <<< "$expected"
     for line in "${lines[@]}"; do
+        [ -n "$line" ] || continue
         # A line counts once: it is crossed off when it is found.
-        if [ -n "$line" ] && [ "${open[$line]:-0}" = 1 ]; then
+        if [ "${open[$line]:-0}" = 1 ]; then
             open[$line]=0
             right=$((right + 1))
         else
