@@ -13,6 +13,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ BUILT_IN: dict[str, CommandRow] = {
     "store": CommandRow("harness.cli.store:app", "Verify, prune and compact what jobs left on disk.", INSPECT),
     "export": CommandRow("harness.cli.export:export", "Jobs as training data: RL rows, chats, ATIF.", INSPECT),
     "behaviour": CommandRow("harness.cli.behaviour:behaviour", "Show what a job's agents did, in numbers.", INSPECT),
+    "langsmith": CommandRow("harness.cli.langsmith:app", "Push jobs to LangSmith, and pull a selection.", INSPECT),
     "proxy": CommandRow("harness.cli.proxy:proxy", "Serve a model to an agent of any dialect, and record it.", MORE),
     "tasks": CommandRow("harness.cli.tasks:app", "List, show and start tasks.", INSPECT),
     "sandboxes": CommandRow("harness.cli.sandboxes:app", "List live sandboxes, and end those left behind.", INSPECT),
@@ -90,8 +92,25 @@ def load(name: str, row: CommandRow) -> Any:
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     app = typer.Typer(add_completion=False)
-    app.command(name)(found)
+    app.command(name, cls=OptionalValues)(found)
     return typer.main.get_command(app)
+
+
+class OptionalValues(TyperCommand):
+    """A command in which an option may go without its value, if its metavar is in brackets; the value is empty then."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a value to each such option that has none: at the end of the line, or before another option."""
+        bare = {
+            name
+            for param in self.params
+            if str(getattr(param, "metavar", None) or "").startswith("[")
+            for name in param.opts
+        }
+        given: list[str] = []
+        for arg, following in zip_longest(args, args[1:], fillvalue="-"):
+            given.append(f"{arg}=" if arg in bare and following.startswith("-") else arg)
+        return super().parse_args(ctx, given)
 
 
 class CommandTable(TyperGroup):

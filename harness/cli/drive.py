@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -14,20 +14,33 @@ from rich.console import Console
 from harness.cli.display import Display, JsonDisplay, make_display
 from harness.cli.finish import INTERRUPTED, Interrupts, exit_code, report
 from harness.cli.output import SteadyStream
+from harness.cli.tracing import end_exporters
 from harness.job.runner import JobOutcome, OnStart, RunningJob
 from harness.job.scheduler import Stopping
+from harness.tracing.exporter import Exporter
 from harness.trial.events import Emit
 
 Start = Callable[[Emit, OnStart], Awaitable[JobOutcome]]
 
 
-def drive(start: Start, *, as_json: bool, plain_lines: bool, max_infra: float, fail_under: float | None) -> int:
-    """Run a job to its end and return the exit code."""
+def drive(
+    start: Start,
+    *,
+    exporters: Sequence[Exporter] = (),
+    as_json: bool,
+    plain_lines: bool,
+    max_infra: float,
+    fail_under: float | None,
+) -> int:
+    """Run a job to its end and return the exit code. `exporters` are among the job's subscribers, and end here."""
     out = cast(TextIO, SteadyStream(sys.stdout))
     console = Console(file=cast(TextIO, SteadyStream(sys.stderr)) if as_json else out, emoji=False)
     display = JsonDisplay(out, console) if as_json else make_display(console, plain_lines=plain_lines)
-    outcome = asyncio.run(_watch(start, display))
-    report(outcome, console, json_to=out if as_json else None)
+    try:
+        outcome = asyncio.run(_watch(start, display))
+        report(outcome, console, json_to=out if as_json else None)
+    finally:
+        end_exporters(exporters, console)
     return exit_code(outcome, max_infra=max_infra, fail_under=fail_under)
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.tracing import ToLangSmith, ToOtel, make_exporters
+
 
 def resume(
     job: Annotated[Path, typer.Argument(help="The job's folder.")],
@@ -32,6 +34,8 @@ def resume(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
     plain_lines: Annotated[bool, typer.Option("--plain", help="Lines instead of a live panel.")] = False,
+    langsmith: ToLangSmith = None,
+    otel: ToOtel = None,
 ) -> int:
     """Finish a job: run exactly what is still owed.
 
@@ -43,6 +47,7 @@ def resume(
     from harness.job.runner import resume_job
     from harness.store.layout import JobPaths
 
+    exporters = make_exporters(job, langsmith=langsmith, otel=otel)
     return drive(
         lambda emit, on_start: resume_job(
             JobPaths(job),
@@ -51,9 +56,10 @@ def resume(
             max_sandboxes=max_sandboxes,
             keep_errors=keep_errors,
             sequential=not no_sequential,
-            subscribers=[emit],
+            subscribers=[emit, *exporters],
             on_start=on_start,
         ),
+        exporters=exporters,
         as_json=as_json,
         plain_lines=plain_lines,
         max_infra=max_infra,

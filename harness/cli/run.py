@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.tracing import ToLangSmith, ToOtel, make_exporters
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def run(
     plain_lines: Annotated[
         bool, typer.Option("--plain", help="Lines instead of a live panel.", rich_help_panel=_OUTPUT)
     ] = False,
+    langsmith: ToLangSmith = None,
+    otel: ToOtel = None,
 ) -> int:
     """Run an agent on tasks and record every attempt.
 
@@ -199,8 +202,10 @@ def run(
         allow_unsafe_local=allow_unsafe,
     )
     paths = JobPaths(jobs_dir / _job_name(name))
+    exporters = make_exporters(paths.root, langsmith=langsmith, otel=otel)
     return drive(
-        lambda emit, on_start: run_job(job, paths, subscribers=[emit], on_start=on_start),
+        lambda emit, on_start: run_job(job, paths, subscribers=[emit, *exporters], on_start=on_start),
+        exporters=exporters,
         as_json=as_json,
         plain_lines=plain_lines,
         max_infra=max_infra,

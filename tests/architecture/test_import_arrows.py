@@ -111,6 +111,7 @@ HEAVY_PACKAGES_LIVE_IN = {
     "tokenizers": ("harness.export", "trainer.policy"),
     "transformers": ("harness.export", "trainer.policy"),
     "langsmith": ("harness.tracing",),
+    "opentelemetry": ("harness.tracing",),
     "peft": ("trainer.policy",),
     "safetensors": ("trainer",),
     "sqlalchemy": ("harness.store.index",),
