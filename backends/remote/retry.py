@@ -49,6 +49,8 @@ async def repeated(
             if not repeat(error):
                 raise
             wait = max(pause(attempt, random_number), min(error.retry_after or 0.0, _LONGEST_ASKED_SEC))
-            _log.warning("%s; repetition %d of %d in %.1f s", error, attempt, attempts - 1, wait)
+            # The provider's own words may repeat what it was sent: only what failed is told.
+            failed = f"{type(error).__name__} of {error.backend or 'the provider'} ({error.operation or 'a call'})"
+            _log.warning("%s; repetition %d of %d in %.1f s", failed, attempt, attempts - 1, wait)
             await sleep(wait)
     return await work()

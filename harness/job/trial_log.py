@@ -1,13 +1,17 @@
-"""`trial.log`: one line, with its time, for each thing that happened in an execution."""
+"""`trial.log`: one line, with its time, for each thing that happened in an execution.
+
+What the backends warn of on the way, a call that had to be repeated, is told in the log of the trial that it was for.
+"""
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TextIO
 
 from harness.records import now
 from harness.store.layout import JobPaths
-from harness.trial.events import Event, PhaseStarted, TrialFinished, TrialRetried
+from harness.trial.events import RUNNING, Event, PhaseStarted, TrialFinished, TrialRetried
 
 
 class TrialLog:
@@ -16,6 +20,8 @@ class TrialLog:
     def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
         self._files: dict[str, TextIO] = {}
+        self._warnings = _Warnings(self)
+        logging.getLogger("backends").addHandler(self._warnings)
 
     def __call__(self, event: Event) -> None:
         with suppress(OSError):  # a log line that does not fit on the disk costs no later one
@@ -34,8 +40,16 @@ class TrialLog:
             with self._paths.trial(event.result.trial_name).log.open("a", encoding="utf-8") as file:
                 file.write(_line(f"will be repeated in {event.delay_sec:.1f} s"))
 
+    def warn(self, text: str) -> None:
+        """A line in the log of the trial that the current task works for, if it works for one."""
+        trial_name = RUNNING.get()
+        if trial_name is not None:
+            with suppress(OSError):
+                self._write(trial_name, text)
+
     def close(self) -> None:
         """Close what is still open."""
+        logging.getLogger("backends").removeHandler(self._warnings)
         for file in self._files.values():
             file.close()
         self._files.clear()
@@ -45,6 +59,17 @@ class TrialLog:
         if file is None:
             file = self._files[trial_name] = self._paths.trial(trial_name).log.open("a", encoding="utf-8", buffering=1)
         file.write(_line(text))
+
+
+class _Warnings(logging.Handler):
+    """Hands warnings to the log."""
+
+    def __init__(self, log: TrialLog) -> None:
+        super().__init__(logging.WARNING)
+        self._trial_log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._trial_log.warn(record.getMessage())
 
 
 def _line(text: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.records import TrialResult
+
+RUNNING: ContextVar[str | None] = ContextVar("RUNNING", default=None)
+"""The name of the trial that the current task works for: whose log a warning from below belongs in."""
 
 
 class Phase(StrEnum):

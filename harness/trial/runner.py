@@ -42,7 +42,7 @@ from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
 from harness.trial.clean import clean
 from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
-from harness.trial.events import Phase, PhaseStarted, TrialFinished, TrialStarted
+from harness.trial.events import RUNNING, Phase, PhaseStarted, TrialFinished, TrialStarted
 from harness.trial.healthcheck import run_setup, wait_until_healthy
 from harness.trial.layer import kept_layer, put_layer
 from harness.trial.limits import DeadlinePassed, bounded
@@ -72,6 +72,7 @@ async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
     """Run one execution and record it. Raises CancelledError, after having recorded it."""
     result = blank_result(spec, context)
     paths = context.trial(spec)
+    RUNNING.set(result.trial_name)
     context.emit(TrialStarted(result.trial_name, spec.task.name))
     cancelled = False
     try:

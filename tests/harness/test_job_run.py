@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from builders import Heard, MemoryProvider, make_task
 
 from backends.errors import SandboxUnavailable, SandboxUnusable
 from backends.lifecycle import JOB, OWNER
+from backends.remote.retry import repeated
 from backends.spec import SandboxSpec
 from harness.errors import UsageError
 from harness.failures import Outcome
@@ -302,3 +304,26 @@ def test_a_job_that_harbor_wrote_is_read_with_its_outcomes() -> None:
 def test_no_outcome_is_left_out_of_the_counts(tmp_path: Path) -> None:
     summary, _ = summarise(JobPaths(DATA / "fail1"))
     assert set(summary.counts) == {*(outcome.value for outcome in Outcome), "pending"}
+
+
+async def test_a_call_that_was_repeated_is_in_the_log_of_its_trial_without_the_providers_words(tmp_path: Path) -> None:
+    failed: set[str] = set()
+
+    async def at_once(seconds: float) -> None:
+        assert seconds > 0
+
+    async def flaky_start(spec: SandboxSpec) -> None:
+        async def create() -> None:
+            trial = str(spec.labels["harness.trial"])
+            if trial.startswith("t01") and trial not in failed:
+                failed.add(trial)
+                raise SandboxUnavailable("your key is s3cret", backend="cloud", operation="create")
+
+        await repeated(create, sleep=at_once)
+
+    await run(tmp_path, config(tasks(tmp_path, 3), n_concurrent=3), MemoryProvider(on_start=flaky_start))
+    logs = {path.parent.name: path.read_text() for path in (tmp_path / "jobs/j").glob("*/trial.log")}
+    told = {name: text.count("SandboxUnavailable of cloud (create); repetition 1 of 3") for name, text in logs.items()}
+    assert told == {"t00__1": 0, "t01__1": 1, "t02__1": 0}
+    assert "s3cret" not in "".join(logs.values())
+    assert logging.getLogger("backends").handlers == []
