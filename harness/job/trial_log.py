@@ -41,11 +41,11 @@ class TrialLog:
                 file.write(_line(f"will be repeated in {event.delay_sec:.1f} s"))
 
     def warn(self, text: str) -> None:
-        """A line in the log of the trial that the current task works for, if it works for one."""
-        trial_name = RUNNING.get()
-        if trial_name is not None:
+        """A line in the log of the trial that the current task works for, if it works for one of this job."""
+        folder = RUNNING.get()
+        if folder is not None and folder.parent == self._paths.root:
             with suppress(OSError):
-                self._write(trial_name, text)
+                self._write(folder.name, text)
 
     def close(self) -> None:
         """Close what is still open."""

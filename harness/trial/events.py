@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from harness.records import TrialResult
 
-RUNNING: ContextVar[str | None] = ContextVar("RUNNING", default=None)
-"""The name of the trial that the current task works for: whose log a warning from below belongs in."""
+RUNNING: ContextVar[Path | None] = ContextVar("RUNNING", default=None)
+"""The folder of the trial that the current task works for: where a warning from below belongs."""
 
 
 class Phase(StrEnum):

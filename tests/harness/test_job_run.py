@@ -327,3 +327,24 @@ async def test_a_call_that_was_repeated_is_in_the_log_of_its_trial_without_the_p
     assert told == {"t00__1": 0, "t01__1": 1, "t02__1": 0}
     assert "s3cret" not in "".join(logs.values())
     assert logging.getLogger("backends").handlers == []
+
+
+async def test_two_jobs_of_one_process_keep_their_warnings_apart(tmp_path: Path) -> None:
+    async def flaky_start(spec: SandboxSpec) -> None:
+        tries: list[int] = []
+
+        async def create() -> None:
+            tries.append(1)
+            if len(tries) == 1:
+                raise SandboxUnavailable("no", backend="cloud", operation="create")
+
+        await repeated(create, sleep=lambda seconds: asyncio.sleep(0.01))
+
+    dataset = tasks(tmp_path, 2)
+    jobs = [JobPaths(tmp_path / "jobs" / name) for name in ("a", "b")]
+    providers = [MemoryProvider(on_start=flaky_start) for _ in jobs]
+    await asyncio.gather(
+        *(run_job(config(dataset), each, provider=box) for each, box in zip(jobs, providers, strict=True))
+    )
+    for job in jobs:
+        assert [path.read_text().count("repetition 1 of 3") for path in job.root.glob("*/trial.log")] == [1, 1]
