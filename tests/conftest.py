@@ -8,15 +8,19 @@ import http.client
 import importlib.util
 import inspect
 import os
+import re
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
+from left_out import LeftOut, is_ci, leave_out
 
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
@@ -42,6 +46,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @functools.cache
 def _missing_sdks() -> list[str]:
+    if is_ci():  # where they are missing, the import says so
+        return []
     return [name for name in ("daytona", "e2b", "modal") if importlib.util.find_spec(name) is None]
 
 
@@ -65,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     docker = [item for item in items if item.get_closest_marker("docker")]
     if not docker or engine_answers():
         return
-    if _is_ci() or os.environ.get("REQUIRE_DOCKER") == "1":
+    if is_ci() or os.environ.get("REQUIRE_DOCKER") == "1":
         raise pytest.UsageError(
             f"{len(docker)} docker tests are required here, but no engine answers at {engine_url()}"
         )
@@ -75,13 +81,50 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if _is_ci() or config.getoption("--run-slow") or "slow" in config.getoption("-m"):
+    if is_ci() or config.getoption("--run-slow") or "slow" in config.getoption("-m"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     if slow:
         config.stash[_SLOW_LEFT_OUT] = len(slow)
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("live"):
+        if missing := [name for name in mark.args if not os.environ.get(name)]:
+            leave_out(f"live: set {' and '.join(missing)}")
+    if item.get_closest_marker("root") and os.geteuid() != 0:
+        leave_out("needs root")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    return _required(report, call)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return _required(report, getattr(report, "call", None))
+
+
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
+
+
+def _required(report: _Report, call: pytest.CallInfo[Any] | None) -> _Report:
+    """A skip as it is taken here: in CI as a failure, unless it is one that CI takes."""
+    taken = call is not None and call.excinfo is not None and isinstance(call.excinfo.value, LeftOut)
+    if is_ci() and report.skipped and not taken and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI forbids: {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return re.sub(r"^(Skipped|left_out\.LeftOut): ", "", reason)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -91,14 +134,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"{sdk} tests left out: pip install 'harness-rl[{sdk}]'")
     if number := config.stash.get(_SLOW_LEFT_OUT, 0):
         terminalreporter.write_line(f"slow tests left out ({number}): --run-slow or CI=true runs them")
+    if is_ci():
+        for reason, number in Counter(map(_reason, terminalreporter.stats.get("skipped", ()))).items():
+            terminalreporter.write_line(f"left out ({number}): {reason}")
 
 
 _DOCKER_LEFT_OUT = pytest.StashKey[int]()
 _SLOW_LEFT_OUT = pytest.StashKey[int]()
-
-
-def _is_ci() -> bool:
-    return os.environ.get("CI", "").lower() in {"1", "true"}
 
 
 def engine_url() -> str:

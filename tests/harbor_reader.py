@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_out import leave_out
 
 READ = """
 import json, pathlib, sys
@@ -35,13 +36,21 @@ print(json.dumps(found))
 """
 
 
+def require_harbor() -> None:
+    """Skip the test where there is no Harbor. An empty HARBOR_PYTHON says that no Python is new enough for it."""
+    reader = os.environ.get("HARBOR_PYTHON")
+    if reader is None:
+        pytest.skip("HARBOR_PYTHON names no Python with harbor 0.26 in it")
+    if not reader:
+        leave_out("Harbor's reader needs Python 3.12")
+
+
 def read_by_harbor(job: Path) -> dict[str, Any]:
     """What Harbor makes of a job: how many trials completed, and of each task whether its reward is valid, the
-    rewards, and the number of trajectories. Skips the test where there is no Harbor."""
-    reader = os.environ.get("HARBOR_PYTHON")
-    if not reader:
-        pytest.skip("HARBOR_PYTHON names no Python with harbor 0.26 in it")
-    done = subprocess.run([reader, "-W", "ignore", "-c", READ, job], capture_output=True, text=True, check=False)
+    rewards, and the number of trajectories."""
+    done = subprocess.run(
+        [os.environ["HARBOR_PYTHON"], "-W", "ignore", "-c", READ, job], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(found, dict)

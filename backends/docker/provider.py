@@ -125,8 +125,11 @@ class DockerProvider:
             return None
         if self._bridge is None:
             async with self._engine.call("network") as client:
-                found = await client._query_json("networks/bridge")
-            gateways = (each.get("Gateway") for each in (found.get("IPAM") or {}).get("Config") or ())
+                networks = await client._query_json("networks")
+            configs = [
+                each for found in networks if found["Name"] == "bridge" for each in found["IPAM"]["Config"] or ()
+            ]
+            gateways = (each.get("Gateway") for each in configs)
             self._bridge = next((gateway for gateway in gateways if gateway and _is_here(gateway)), "")
         return self._bridge or None
 

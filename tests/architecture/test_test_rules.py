@@ -32,6 +32,8 @@ def test_docker(): pass
 
 def pytest_on(folder: Path, repo: Path, source: str, *argv: str, **environment: str) -> tuple[int, str]:
     """Run a suite under the rules of this one; its exit code and what it printed."""
+    (folder / "tests").mkdir(parents=True)
+    shutil.copy(repo / "tests" / "left_out.py", folder / "tests")
     shutil.copy(repo / "tests" / "conftest.py", folder)
     shutil.copy(repo / "pyproject.toml", folder)
     (folder / "test_suite.py").write_text(source)
@@ -73,6 +75,33 @@ def test_a_run_without_docker_tests_needs_no_engine(tmp_path: Path, repo: Path) 
     code, out = pytest_on(tmp_path, repo, SUITE, "-m", "not docker", CI="true")
     assert code == 0
     assert "2 passed, 1 deselected" in out
+
+
+def test_what_is_skipped_has_failed_in_ci_except_what_it_does_not_promise(tmp_path: Path, repo: Path) -> None:
+    source = (
+        "import pytest\n"
+        "from left_out import leave_out\n"
+        "def test_lacks_a_program(): pytest.skip('no program here')\n"
+        "@pytest.mark.skipif(True, reason='no server here')\n"
+        "def test_lacks_a_server(): pass\n"
+        "@pytest.fixture\n"
+        "def browser(): pytest.skip('no browser here')\n"
+        "def test_lacks_a_browser(browser): pass\n"
+        "def test_offers_nothing(): leave_out('has one user')\n"
+        "@pytest.mark.live('CLOUD_ID', 'CLOUD_KEY')\n"
+        "def test_live(): pass\n"
+    )
+    code, out = pytest_on(tmp_path, repo, source, CI="true")
+    assert code == 1
+    assert "1 failed, 2 skipped, 2 errors" in out
+    assert all(f"skipped, which CI forbids: no {what} here" in out for what in ("program", "server", "browser"))
+    assert "left out (1): has one user\nleft out (1): live: set CLOUD_ID and CLOUD_KEY\n" in out
+
+
+def test_a_file_whose_packages_are_missing_fails_in_ci(tmp_path: Path, repo: Path) -> None:
+    source = "import pytest\npytest.importorskip('no_such_package')\n"
+    code, out = pytest_on(tmp_path, repo, source, CI="true")
+    assert (code, "skipped, which CI forbids: could not import 'no_such_package'" in out) == (2, True)
 
 
 def test_a_process_or_a_task_left_behind_fails_the_test_that_left_it(tmp_path: Path, repo: Path) -> None:

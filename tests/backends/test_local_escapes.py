@@ -144,7 +144,7 @@ async def test_a_fork_bomb_left_behind_ends_with_kill_processes(sandbox: Sandbox
     assert int(await output(sandbox, "ls -d /proc/[0-9]* | wc -l")) < 10
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has uids to give")
+@pytest.mark.root  # only it has uids to give
 async def test_run_as_root_the_sandbox_is_a_nobody_outside(sandbox: SandboxBackendProtocol) -> None:
     assert await output(sandbox, "id -u") == "0"
     outside = (await output(sandbox, "cat /proc/self/uid_map")).split()[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from backends.frame import Request
 from backends.remote.users import as_user
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = pytest.mark.root
 
 
 def run(user: str | None, script: str, *, path: str = "/usr/bin:/bin:/usr/sbin", **env: str) -> str:

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any
 
 from controlplanes.localbox import Box, Process
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message_factory import GetMessageClass
 from grpclib import GRPCError, Status
 from grpclib.const import Cardinality, Handler
 from grpclib.server import Server
@@ -36,7 +37,7 @@ from backends.local.image import ImagePlan, read_dockerfile
 TOKEN_ID, TOKEN_SECRET = "ak-loopback", "as-loopback-secret"
 BUILDER_VERSION = "2025.06"
 
-_CONTROL, _ROUTER = "/modal.client.ModalClient/", "/modal.task_command_router.TaskCommandRouter/"
+_SERVICES = (api.DESCRIPTOR.services_by_name["ModalClient"], router.DESCRIPTOR.services_by_name["TaskCommandRouter"])
 _CHUNK = 64 << 10
 
 Stream = ServerStream[Any, Any]
@@ -169,81 +170,17 @@ class ModalPlane:
     # The transport
 
     def __mapping__(self) -> dict[str, Handler]:
-        unary, streaming, uploading = Cardinality.UNARY_UNARY, Cardinality.UNARY_STREAM, Cardinality.STREAM_UNARY
-        rows: list[tuple[str, str, Cardinality, Any, Any]] = [
-            (_CONTROL, "ClientHello", unary, Empty, api.ClientHelloResponse),
-            (_CONTROL, "AuthTokenGet", unary, api.AuthTokenGetRequest, api.AuthTokenGetResponse),
-            (_CONTROL, "AppGetOrCreate", unary, api.AppGetOrCreateRequest, api.AppGetOrCreateResponse),
-            (
-                _CONTROL,
-                "EnvironmentGetOrCreate",
-                unary,
-                api.EnvironmentGetOrCreateRequest,
-                api.EnvironmentGetOrCreateResponse,
-            ),
-            (
-                _CONTROL,
-                "MountBatchedCheckExistence",
-                unary,
-                api.MountBatchedCheckExistenceRequest,
-                api.MountBatchedCheckExistenceResponse,
-            ),
-            (_CONTROL, "MountPutFile", unary, api.MountPutFileRequest, api.MountPutFileResponse),
-            (_CONTROL, "MountGetOrCreate", unary, api.MountGetOrCreateRequest, api.MountGetOrCreateResponse),
-            (_CONTROL, "ImageGetOrCreate", unary, api.ImageGetOrCreateRequest, api.ImageGetOrCreateResponse),
-            (
-                _CONTROL,
-                "ImageJoinStreaming",
-                streaming,
-                api.ImageJoinStreamingRequest,
-                api.ImageJoinStreamingResponse,
-            ),
-            (_CONTROL, "SandboxCreateV2", unary, api.SandboxCreateV2Request, api.SandboxCreateV2Response),
-            (_CONTROL, "SandboxListV2", unary, api.SandboxListRequest, api.SandboxListResponse),
-            (_CONTROL, "SandboxTagsGetV2", unary, api.SandboxTagsGetRequest, api.SandboxTagsGetResponse),
-            (_CONTROL, "SandboxTerminateV2", unary, api.SandboxTerminateRequest, api.SandboxTerminateResponse),
-            (_CONTROL, "SandboxWaitV2", unary, api.SandboxWaitRequest, api.SandboxWaitResponse),
-            (_CONTROL, "SandboxGetTaskIdV2", unary, api.SandboxGetTaskIdRequest, api.SandboxGetTaskIdResponse),
-            (
-                _CONTROL,
-                "SandboxGetCommandRouterAccess",
-                unary,
-                api.SandboxGetCommandRouterAccessRequest,
-                api.SandboxGetCommandRouterAccessResponse,
-            ),
-            (_ROUTER, "TaskExecStart", unary, router.TaskExecStartRequest, router.TaskExecStartResponse),
-            (
-                _ROUTER,
-                "TaskExecStdioRead",
-                streaming,
-                router.TaskExecStdioReadRequest,
-                router.TaskExecStdioReadResponse,
-            ),
-            (_ROUTER, "TaskExecWait", unary, router.TaskExecWaitRequest, router.TaskExecWaitResponse),
-            (_ROUTER, "TaskExecPoll", unary, router.TaskExecPollRequest, router.TaskExecPollResponse),
-            (_ROUTER, "TaskExecStdinWrite", unary, router.TaskExecStdinWriteRequest, router.TaskExecStdinWriteResponse),
-            (
-                _ROUTER,
-                "TaskExecStdinStatus",
-                unary,
-                router.TaskExecStdinStatusRequest,
-                router.TaskExecStdinStatusResponse,
-            ),
-            (
-                _ROUTER,
-                "TaskExecStdinWriteStream",
-                uploading,
-                router.TaskExecStdinWriteStreamRequest,
-                router.TaskExecStdinWriteStreamResponse,
-            ),
-        ]
+        """What this class answers, of all that the SDK's own description of the two services has."""
         return {
-            service + name: Handler(self._handler(name, cardinality), cardinality, request, reply)
-            for service, name, cardinality, request, reply in rows
+            f"/{service.full_name}/{method.name}": self._handler(method)
+            for service in _SERVICES
+            for method in service.methods
+            if hasattr(self, method.name)
         }
 
-    def _handler(self, name: str, cardinality: Cardinality) -> Callable[[Stream], Awaitable[None]]:
-        answer = getattr(self, name)
+    def _handler(self, method: Any) -> Handler:
+        name, answer = method.name, getattr(self, method.name)
+        cardinality = Cardinality((method.client_streaming, method.server_streaming))
 
         async def unary(stream: Stream) -> None:
             request = await stream.recv_message()
@@ -262,7 +199,8 @@ class ModalPlane:
                 await self._break(fault, stream)
             await answer(stream, fault)
 
-        return unary if cardinality is Cardinality.UNARY_UNARY else other
+        function = unary if cardinality is Cardinality.UNARY_UNARY else other
+        return Handler(function, cardinality, GetMessageClass(method.input_type), GetMessageClass(method.output_type))
 
     async def _arrive(self, name: str, stream: Stream) -> Fault | None:
         """Count the call, check its credentials, and return what is wrong with it."""

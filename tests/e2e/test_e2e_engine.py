@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.docker,
     pytest.mark.timeout(240),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can start an engine"),
+    pytest.mark.root,
     pytest.mark.skipif(not shutil.which("dockerd", path="/usr/sbin:/usr/bin:/sbin"), reason="dockerd is not installed"),
 ]
 
@@ -125,6 +125,17 @@ def everything_is_scored_and_nothing_left(engine: Engine, job: Path) -> None:
     assert docker("ps", "--all", "--quiet", host=engine.host) == ""
     assert processes_with(MARK) == []
     assert scraps(job) == []
+
+
+def test_an_engine_without_a_bridge_runs_a_task_that_may_use_the_network(engine: Engine, tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks", "t", toml='version = "1.0"\n[environment]\nallow_internet = true\n')
+    done = harness(
+        *("run", tmp_path / "tasks", "-b", "docker", "--agent", "nop", "--max-retries", "0"),
+        *("--jobs-dir", tmp_path, "--name", "job"),
+        env={"DOCKER_HOST": engine.host},
+    )
+    assert done.code == 0, done.out + done.err
+    assert [record["outcome"] for record in records(tmp_path / "job").values()] == ["scored"]
 
 
 def test_a_job_outlives_a_restart_of_its_engine(

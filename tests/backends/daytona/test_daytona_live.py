@@ -12,10 +12,9 @@ from backends.daytona.provider import DaytonaProvider
 from backends.lifecycle import OWNER, owner_label
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.live("DAYTONA_API_KEY"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif("DAYTONA_API_KEY" not in os.environ, reason="DAYTONA_API_KEY is not set"),
 ]
 
 

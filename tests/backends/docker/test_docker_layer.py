@@ -108,6 +108,7 @@ async def test_a_layer_that_cannot_be_installed_is_not_the_task_s_fault(start: S
 
 @pytest.mark.docker
 @pytest.mark.slow
+@pytest.mark.usefixtures("bridge")
 async def test_a_sandbox_with_a_network_reaches_what_listens_on_its_host_address_and_no_other(start: Start) -> None:
     closed = await start(image=IMAGE)
     assert closed.host_address is None
