@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.records import TrialResult
+from harness.store.layout import TrialPaths
 
-RUNNING: ContextVar[str | None] = ContextVar("RUNNING", default=None)
-"""The name of the trial that the current task works for: whose log a warning from below belongs in."""
+RUNNING: ContextVar[TrialPaths | None] = ContextVar("RUNNING", default=None)
+"""The trial that the current task works for: whose log a warning from below belongs in."""
 
 
 class Phase(StrEnum):

@@ -327,3 +327,27 @@ async def test_a_call_that_was_repeated_is_in_the_log_of_its_trial_without_the_p
     assert told == {"t00__1": 0, "t01__1": 1, "t02__1": 0}
     assert "s3cret" not in "".join(logs.values())
     assert logging.getLogger("backends").handlers == []
+
+
+async def test_of_two_jobs_at_once_each_hears_of_its_own_repetitions_alone(tmp_path: Path) -> None:
+    dataset, both_run = tasks(tmp_path, 1), asyncio.Barrier(2)
+
+    async def job(name: str, failures: int) -> None:
+        left = [SandboxUnavailable("no", backend="cloud", operation="create")] * failures
+
+        async def at_once(seconds: float) -> None:
+            assert seconds > 0
+
+        async def start(spec: SandboxSpec) -> None:
+            async def create() -> None:
+                if left:
+                    raise left.pop()
+
+            await both_run.wait()
+            await repeated(create, sleep=at_once)
+
+        await run(tmp_path / name, config(dataset), MemoryProvider(on_start=start))
+
+    await asyncio.gather(job("a", failures=2), job("b", failures=0))
+    logs = [(tmp_path / name / "jobs/j/t00__1/trial.log").read_text() for name in ("a", "b")]
+    assert [log.count("repetition") for log in logs] == [2, 0]
