@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+needs_harbor = pytest.mark.skipif(
+    not os.environ.get("HARBOR_PYTHON"), reason="HARBOR_PYTHON names no Python with harbor 0.26 in it"
+)
+
 READ = """
 import json, pathlib, sys
 from harbor.models.job.config import JobConfig
@@ -37,11 +41,10 @@ print(json.dumps(found))
 
 def read_by_harbor(job: Path) -> dict[str, Any]:
     """What Harbor makes of a job: how many trials completed, and of each task whether its reward is valid, the
-    rewards, and the number of trajectories. Skips the test where there is no Harbor."""
-    reader = os.environ.get("HARBOR_PYTHON")
-    if not reader:
-        pytest.skip("HARBOR_PYTHON names no Python with harbor 0.26 in it")
-    done = subprocess.run([reader, "-W", "ignore", "-c", READ, job], capture_output=True, text=True, check=False)
+    rewards, and the number of trajectories."""
+    done = subprocess.run(
+        [os.environ["HARBOR_PYTHON"], "-W", "ignore", "-c", READ, job], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert isinstance(found, dict)

@@ -140,7 +140,7 @@ async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Tria
     for path in (jobs / "job").glob("*/result.json"):
         result = json.loads(path.read_text())
         found[result["task_name"]] = Trial(path.parent, result)
-    failures = [trial.result["failure"] for trial in found.values() if trial.result["failure"]]
+    failures = [trial.result["failure"]["message"] for trial in found.values() if trial.result["failure"]]
     unbuilt = any((trial.result["exception_info"] or {}).get("exception_type") in NOT_BUILT for trial in found.values())
     if unbuilt and not REQUIRED and (down := silent(registries())):
         pytest.skip(f"{' and '.join(down)}: no answer, and an image could not be built: {failures}")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from harbor_reader import read_by_harbor
+from harbor_reader import needs_harbor, read_by_harbor
 
 
+@needs_harbor
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["oracle", "nop", "scripted"])
 def test_harbors_own_reader_takes_our_jobs_trials_and_trajectories(agent: str, tmp_path: Path) -> None:
-    if not os.environ.get("HARBOR_PYTHON"):
-        pytest.skip("HARBOR_PYTHON names no Python with harbor 0.26 in it")
     script = Path(__file__).parents[2] / "examples" / "01-scripted-agent" / "replies.toml"
     options = ["-o", f"script={script}"] if agent == "scripted" else []
     command = [sys.executable, "-m", "harness.cli.main", "run", "--suite", "hello", "--agent", agent, *options]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from builders import make_task
 from command_line import by_task, harness
-from harbor_reader import read_by_harbor
+from harbor_reader import needs_harbor, read_by_harbor
 
 TEST = "#!/bin/sh\ncp /tests/user.json /logs/verifier/ 2>/dev/null\necho {0} > /logs/verifier/reward.txt\n"
 SCRIPT = """
@@ -111,10 +110,9 @@ def test_a_verifier_with_a_sandbox_of_its_own_is_told_of_the_user_too(folder: Pa
     assert json.loads((job / "ask__1/verifier/user.json").read_text())["questions"] == 1
 
 
+@needs_harbor
 @pytest.mark.slow
 def test_harbors_own_reader_takes_trajectories_with_sub_agents_in_them(folder: Path) -> None:
-    if not os.environ.get("HARBOR_PYTHON"):
-        pytest.skip("HARBOR_PYTHON names no Python with harbor 0.26 in it")
     job = run(folder, "a", "--agent", "mine", "--user", "mine")
     found = read_by_harbor(job)
     assert found == {"completed": 2, "ask": [True, {"reward": 1.0}, 1], "crew": [True, {"reward": 1.0}, 1]}
