@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.atif.model import Metrics, Step
+from harness.atif.model import Metrics
 from harness.atif.usage import Usage
 from harness.llm.protocol import CallContext, ChatModel, ContextOverflow, Message
 from harness.records import AgentUsage
@@ -53,7 +53,7 @@ class ModelSpeaker:
             cached_tokens=reply.cached_tokens,
             cost_usd=reply.cost_usd,
         )
-        self._usage = self._usage.plus(Step(step_id=1, source="agent", message="", metrics=metrics))
+        self._usage = self._usage.plus_calls(metrics)
         return reply.content.strip() or default
 
     def usage(self) -> AgentUsage:

@@ -36,8 +36,10 @@ class Usage:
         """These totals and one more step's. Copied context, and steps without a model call, add nothing."""
         if step.source != "agent" or step.is_copied_context or step.llm_call_count == 0:
             return self
-        calls = step.llm_call_count or 1
-        metrics = step.metrics or Metrics()
+        return self.plus_calls(step.metrics or Metrics(), step.llm_call_count or 1)
+
+    def plus_calls(self, metrics: Metrics, calls: int = 1) -> Usage:
+        """These totals and those of further model calls."""
         return replace(
             self,
             prompt_tokens=_add(self.prompt_tokens, metrics.prompt_tokens),

@@ -260,11 +260,8 @@ class TrajectoryWriter:
         self._save()
 
     def _interrupt_open_calls(self) -> None:
-        step = self._require_step()
-        answered = {each.source_call_id for each in step.observation.results} if step.observation else set()
-        for call in step.tool_calls or ():
-            if call.tool_call_id not in answered:
-                self._add_result(call.tool_call_id, INTERRUPTED, {"interrupted": True})
+        for call in self.open_calls:
+            self._add_result(call.tool_call_id, INTERRUPTED, {"interrupted": True})
 
     def _clean(self, fields: dict[str, Any]) -> dict[str, Any]:
         cleaned, notes = strict_json.clean(fields, self._redact)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from harness.records import now
-from harness.store.layout import JobPaths
+from harness.store.layout import JobPaths, TrialPaths
 from harness.trial.events import RUNNING, Event, PhaseStarted, TrialFinished, TrialRetried
 
 
@@ -37,15 +37,17 @@ class TrialLog:
             self._write(result.trial_name, f"{result.outcome.value if result.outcome else 'ended'}: {reward}{why}")
             self._files.pop(result.trial_name).close()
         elif isinstance(event, TrialRetried):
-            with self._paths.trial(event.result.trial_name).log.open("a", encoding="utf-8") as file:
-                file.write(_line(f"will be repeated in {event.delay_sec:.1f} s"))
+            _append(self._paths.trial(event.result.trial_name), f"will be repeated in {event.delay_sec:.1f} s")
 
     def warn(self, text: str) -> None:
-        """A line in the log of the trial that the current task works for, if it works for one of this job."""
-        folder = RUNNING.get()
-        if folder is not None and folder.parent == self._paths.root:
+        """A line in the log of the trial that the current task works for, if it is one of this job's.
+
+        It may come after the trial's own last line: what a trial left to be stopped is still at work then.
+        """
+        trial = RUNNING.get()
+        if trial is not None and trial.root.parent == self._paths.root:
             with suppress(OSError):
-                self._write(folder.name, text)
+                _append(trial, text)
 
     def close(self) -> None:
         """Close what is still open."""
@@ -70,6 +72,11 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._trial_log.warn(record.getMessage())
+
+
+def _append(trial: TrialPaths, text: str) -> None:
+    with trial.log.open("a", encoding="utf-8") as file:
+        file.write(_line(text))
 
 
 def _line(text: str) -> str:

@@ -26,13 +26,17 @@ def message_json(message: Message) -> dict[str, Any]:
     body: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
         body["content"] = message.content or None
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
+        body["tool_calls"] = _calls_json(message.tool_calls)
     if message.tool_call_id is not None:
         body["tool_call_id"] = message.tool_call_id
     return body
+
+
+def _calls_json(calls: Sequence[ToolRequest]) -> list[dict[str, Any]]:
+    return [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in calls
+    ]
 
 
 def schema_from(tool: Json) -> ToolSchema:
@@ -52,11 +56,8 @@ def body_from(reply: Reply, *, completion_id: str, model: str) -> dict[str, Any]
         message["reasoning_content"] = reply.reasoning
     if reply.refusal is not None:
         message["refusal"] = reply.refusal
-    message |= {
-        key: value
-        for key, value in message_json(Message(role="assistant", content="", tool_calls=reply.tool_calls)).items()
-        if key == "tool_calls"
-    }
+    if reply.tool_calls:
+        message["tool_calls"] = _calls_json(reply.tool_calls)
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason or "stop"}
     body: dict[str, Any] = {
         "id": completion_id,

@@ -36,6 +36,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Source = Endpoint | ChatModel | Sequence[tuple[Endpoint, float]]
 
 
+def require_packages(who: str) -> None:
+    """Raise UsageError where what the proxy needs is not installed; `who` is what needs the proxy."""
+    missing = [name for name in ("aiohttp", "starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise UsageError(f"{who} needs {', '.join(missing)}: pip install 'harness-rl[proxy]'")
+
+
 class ModelProxy:
     """One per run; an asynchronous context manager.
 
@@ -104,9 +111,7 @@ class ModelProxy:
         self._leases.pop(lease.name, None)
 
     async def __aenter__(self) -> Self:
-        missing = [name for name in ("aiohttp", "starlette", "uvicorn") if find_spec(name) is None]
-        if missing:
-            raise UsageError(f"the model proxy needs {', '.join(missing)}: pip install 'harness-rl[proxy]'")
+        require_packages("the model proxy")
         from harness.proxy.app import App
 
         listener = _listen(*self.address)

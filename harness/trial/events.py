@@ -6,12 +6,12 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from harness.records import TrialResult
+from harness.store.layout import TrialPaths
 
-RUNNING: ContextVar[Path | None] = ContextVar("RUNNING", default=None)
-"""The folder of the trial that the current task works for: where a warning from below belongs."""
+RUNNING: ContextVar[TrialPaths | None] = ContextVar("RUNNING", default=None)
+"""The trial that the current task works for: whose log a warning from below belongs in."""
 
 
 class Phase(StrEnum):

@@ -72,7 +72,7 @@ async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
     """Run one execution and record it. Raises CancelledError, after having recorded it."""
     result = blank_result(spec, context)
     paths = context.trial(spec)
-    RUNNING.set(paths.root)
+    RUNNING.set(paths)
     context.emit(TrialStarted(result.trial_name, spec.task.name))
     cancelled = False
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from harness.agents.cli_native.install import layer, passed_on
 from harness.agents.cli_native.presets import preset_names
 from harness.agents.registry import agent_names, create_agent, resolve_agent
 from harness.errors import UsageError
+from harness.proxy import service
 
 TESTED = {"claude-code", "codex", "mini-swe-agent", "qwen-code"}
 
@@ -81,6 +84,18 @@ def test_what_cannot_be_is_said_in_one_line(name: str, options: dict[str, Any], 
     with pytest.raises(UsageError) as caught:
         create_agent(name, options=options)
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_nothing_is_needed_but_what_the_proxys_extra_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    extra = tomllib.loads(lines)["project"]["optional-dependencies"]["proxy"]
+    installed = {re.split("[<>=]", each)[0] for each in extra}
+    monkeypatch.setattr(service, "find_spec", lambda name: name if name in installed else None)
+    options = {"model": "m", "base_url": "http://a"}
+    assert create_agent("codex", options=options).name == "codex"
+    installed.remove("uvicorn")
+    with pytest.raises(UsageError, match=r"^agent 'codex' needs uvicorn: pip install 'harness-rl\[proxy\]'$"):
+        create_agent("codex", options=options)
 
 
 def test_installing_sees_the_proxies_and_indexes_of_this_machine_but_no_secret_and_no_path_of_it() -> None:

@@ -329,22 +329,25 @@ async def test_a_call_that_was_repeated_is_in_the_log_of_its_trial_without_the_p
     assert logging.getLogger("backends").handlers == []
 
 
-async def test_two_jobs_of_one_process_keep_their_warnings_apart(tmp_path: Path) -> None:
-    async def flaky_start(spec: SandboxSpec) -> None:
-        tries: list[int] = []
+async def test_of_two_jobs_at_once_each_hears_of_its_own_repetitions_alone(tmp_path: Path) -> None:
+    dataset, both_run = tasks(tmp_path, 1), asyncio.Barrier(2)
 
-        async def create() -> None:
-            tries.append(1)
-            if len(tries) == 1:
-                raise SandboxUnavailable("no", backend="cloud", operation="create")
+    async def job(name: str, failures: int) -> None:
+        left = [SandboxUnavailable("no", backend="cloud", operation="create")] * failures
 
-        await repeated(create, sleep=lambda seconds: asyncio.sleep(0.01))
+        async def at_once(seconds: float) -> None:
+            assert seconds > 0
 
-    dataset = tasks(tmp_path, 2)
-    jobs = [JobPaths(tmp_path / "jobs" / name) for name in ("a", "b")]
-    providers = [MemoryProvider(on_start=flaky_start) for _ in jobs]
-    await asyncio.gather(
-        *(run_job(config(dataset), each, provider=box) for each, box in zip(jobs, providers, strict=True))
-    )
-    for job in jobs:
-        assert [path.read_text().count("repetition 1 of 3") for path in job.root.glob("*/trial.log")] == [1, 1]
+        async def start(spec: SandboxSpec) -> None:
+            async def create() -> None:
+                if left:
+                    raise left.pop()
+
+            await both_run.wait()
+            await repeated(create, sleep=at_once)
+
+        await run(tmp_path / name, config(dataset), MemoryProvider(on_start=start))
+
+    await asyncio.gather(job("a", failures=2), job("b", failures=0))
+    logs = [(tmp_path / name / "jobs/j/t00__1/trial.log").read_text() for name in ("a", "b")]
+    assert [log.count("repetition") for log in logs] == [2, 0]

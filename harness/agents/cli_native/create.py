@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 
 from harness.agents.cli_native.agent import CliAgent
 from harness.agents.cli_native.config import CliConfig
 from harness.agents.cli_native.install import layer
 from harness.errors import UsageError
 from harness.llm.scripted import ScriptedModel, load_script
-from harness.proxy.service import Source
+from harness.proxy.service import Source, require_packages
 
 _SCRIPTED = "scripted"
 
@@ -18,9 +17,7 @@ _SCRIPTED = "scripted"
 def create_cli(config: CliConfig, name: str) -> CliAgent:
     """The agent. Raises UsageError when something is missing here, or when it is not said who answers."""
     where = f"agent {name!r}"
-    missing = [package for package in ("httpx", "starlette", "uvicorn") if find_spec(package) is None]
-    if missing:
-        raise UsageError(f"{where} needs {', '.join(missing)}: pip install 'harness-rl[proxy]'")
+    require_packages(where)
     if config.dialect == "gemini":
         raise UsageError(f"{where} speaks Google's Gemini API to its model, which the model proxy does not serve yet")
     if not config.model:

@@ -14,6 +14,7 @@ from harness.agents.tool_calling.tools import MAX_ENTRIES, MAX_READ, Tool, ToolR
 
 _LINK, _ABSENT, _TAKEN = 97, 98, 99
 _HELPER_SEC = 30.0
+_EMPTY = "(the memory is empty)"
 
 
 class MemoryRefused(Exception):
@@ -72,10 +73,10 @@ async def _view(bench: Workbench, folder: str, path: str, lines: tuple[int, int]
     try:
         found = await _shell(bench, folder, path, listing)
     except MemoryRefused as refused:
-        if refused.error != "not_found" or path == folder:
-            if path == folder and refused.error == "not_found":
-                return "(the memory is empty)"
+        if refused.error != "not_found":
             raise
+        if path == folder:
+            return _EMPTY
         text = await _text(bench, folder, path)
         if lines is None:
             return text
@@ -83,7 +84,7 @@ async def _view(bench: Workbench, folder: str, path: str, lines: tuple[int, int]
         return "".join(text.splitlines(keepends=True)[max(0, first - 1) : None if last < 0 else last])
     names = [posixpath.normpath(posixpath.join(path, name)) for name in found.splitlines() if name]
     more = [f"[only the first {MAX_ENTRIES} are shown]"] if len(names) > MAX_ENTRIES else []
-    return "\n".join([*names[:MAX_ENTRIES], *more]) or "(the memory is empty)"
+    return "\n".join([*names[:MAX_ENTRIES], *more]) or _EMPTY
 
 
 async def _rename(bench: Workbench, folder: str, path: str, target: str) -> str:
