@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.upstream import weighted
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,15 +101,10 @@ def _endpoints(upstream: list[str], model: str, api_key_env: str | None, capture
     if api_key_env is not None and not key:
         raise UsageError(f"--api-key-env names {api_key_env}, which is not set")
 
-    def endpoint(text: str) -> tuple[Endpoint, float]:
-        url, _, weight = (
-            text.partition("=") if text.rpartition("=")[2].replace(".", "", 1).isdecimal() else (text, "", "")
-        )
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--upstream {text}: an address begins with http:// or https://, e.g. http://gpu:8000/v1")
-        return Endpoint(model=model, base_url=url, api_key=key, capture=capture), float(weight or 1)
-
-    return [endpoint(text) for text in upstream]
+    return [
+        (Endpoint(model=model, base_url=url, api_key=key, capture=capture), weight)
+        for url, weight in map(weighted, upstream)
+    ]
 
 
 async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.tracing import ToLangSmith, ToOtel, make_exporters
+from harness.cli.upstream import weighted
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -245,17 +246,10 @@ def _job_name(name: str | None) -> str:
 
 def _upstream(urls: list[str]) -> dict[str, Any]:
     """The agent's setting for one address, or for several with their weights."""
-    weighted: dict[str, float] = {}
-    for text in urls:
-        url, equals, weight = text.rpartition("=")
-        if not equals or not weight.replace(".", "", 1).isdecimal():
-            url, weight = text, "1"
-        if not url.startswith(("http://", "https://")):
-            raise UsageError(f"--upstream {text}: an address begins with http:// or https://, e.g. http://gpu:8000/v1")
-        weighted[url] = float(weight)
-    if not weighted:
+    weights = dict(map(weighted, urls))
+    if not weights:
         return {}
-    return {"upstreams": weighted} if len(weighted) > 1 else {"base_url": next(iter(weighted))}
+    return {"upstreams": weights} if len(weights) > 1 else {"base_url": next(iter(weights))}
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:

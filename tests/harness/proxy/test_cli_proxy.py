@@ -15,6 +15,7 @@ import pytest
 from proxied import plain_client
 
 from harness.cli.main import main
+from harness.cli.upstream import weighted
 
 REPO = Path(__file__).parents[3]
 SCRIPT = 'on_end = "repeat"\n[[replies]]\ntext = "hello"\nprompt_tokens = 3\ncompletion_tokens = 1\n'
@@ -47,6 +48,9 @@ async def test_it_serves_a_script_until_it_is_interrupted_and_says_what_was_done
     [
         ([], "say who answers, by one of --upstream URL, --script FILE and --replay FILE"),
         (["--upstream", "gpu:1"], "an address begins with http:// or https://"),
+        (["--upstream", "http://"], "an address begins with http:// or https://"),
+        (["--upstream", "http://x:99999/v1"], "an address begins with http:// or https://"),
+        (["--upstream", "http://x/v1=0"], "a weight is above 0"),
         (["--upstream", "http://x/v1", "--api-key-env", "NO_SUCH_KEY"], "names NO_SUCH_KEY, which is not set"),
         (["--upstream", "http://x/v1", "--host", "0.0.0.0"], "does not listen on every address"),
         (["--replay", "no-such-file"], "cannot read no-such-file"),
@@ -56,3 +60,16 @@ def test_what_cannot_be_is_said_in_one_line(argv: list[str], line: str, capsys: 
     assert main(["proxy", *argv]) == 2
     error = capsys.readouterr().err
     assert line in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://gpu:8000/v1", ("http://gpu:8000/v1", 1.0)),
+        ("http://gpu:8000/v1=2.5", ("http://gpu:8000/v1", 2.5)),
+        ("http://gpu:8000/v1?a=b=2", ("http://gpu:8000/v1?a=b", 2.0)),
+        ("http://gpu:8000/v1?a=b", ("http://gpu:8000/v1?a=b", 1.0)),
+    ],
+)
+def test_a_weight_is_what_follows_the_last_equals_sign(text: str, expected: tuple[str, float]) -> None:
+    assert weighted(text) == expected
