@@ -104,6 +104,13 @@ class ModelProxy:
         self._leases.pop(lease.name, None)
 
     async def __aenter__(self) -> Self:
+        try:
+            return await self._start()
+        except BaseException:
+            await self._upstream.close()
+            raise
+
+    async def _start(self) -> Self:
         missing = [name for name in ("aiohttp", "starlette", "uvicorn") if find_spec(name) is None]
         if missing:
             raise UsageError(f"the model proxy needs {', '.join(missing)}: pip install 'harness-rl[proxy]'")

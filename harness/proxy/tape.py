@@ -35,6 +35,7 @@ class RecordingUpstream:
     def __init__(self, upstream: Upstream, file: Path, redact: Callable[[str], str]) -> None:
         """Raises UsageError when the file is there already, or cannot be written."""
         self._upstream = upstream
+        self._path = file
         self._redact = redact
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +68,11 @@ class RecordingUpstream:
             yield Answer(chunks=chunks, headers=answer.headers, price=answer.price, retries=answer.retries)
 
     async def close(self) -> None:
-        """Close the upstream and the file."""
+        """Close the upstream and the file. One that holds no answer would only stand in the next one's way."""
+        empty = self._file.tell() == 0
         self._file.close()
+        if empty:
+            self._path.unlink(missing_ok=True)
         await self._upstream.close()
 
     async def _copied(self, question: Question, answer: Answer) -> AsyncIterator[Json]:
@@ -114,6 +118,8 @@ class ReplayUpstream:
                     self._take(number, line)
         except OSError as error:
             raise UsageError(f"cannot read {file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"cannot read {file}: it is not text, and no tape") from error
 
     @property
     def sampling(self) -> Mapping[str, Any]:
