@@ -22,6 +22,7 @@ from harness import strict_json
 from harness.errors import UsageError
 from harness.llm.price import Price
 from harness.llm.sampled import VERSION_HEADER
+from harness.proxy.dialects.protocol import mapping, sequence
 from harness.proxy.upstream.protocol import Answer, Json, Question, Upstream
 
 
@@ -180,7 +181,7 @@ async def _played(chunks: list[Json]) -> AsyncIterator[Json]:
 def _identity(question: Question) -> dict[str, Any]:
     body = question.body
     links = [link.hex() for link in question.said.links]
-    tools = [str((tool.get("function") or {}).get("name")) for tool in body.get("tools") or ()]
+    tools = [str(mapping(mapping(tool).get("function")).get("name")) for tool in sequence(body.get("tools"))]
     said = json.dumps([links[-1], tools, question.stream])
     key = hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
     return {"key": key, "links": links, "stream": question.stream}

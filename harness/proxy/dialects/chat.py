@@ -44,6 +44,9 @@ class Chat:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Trouble(Kind.MALFORMED, "messages must be a list of objects, and not empty")
+        tools = body.get("tools") or []
+        if not isinstance(tools, list) or not all(isinstance(each, dict) for each in tools):
+            raise Trouble(Kind.MALFORMED, "tools must be a list of objects")
         return {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
 
     def answer(self, completion: Json, reply: Reply, asked: Json) -> dict[str, Any]:

@@ -56,13 +56,13 @@ class Messages:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Trouble(Kind.MALFORMED, "messages: a list of objects is required, and it must not be empty")
+        made = [message for each in messages for message in _messages_of(each)]
+        if not made:
+            raise Trouble(Kind.MALFORMED, "messages: at least one of them must say something")
         system = _text(body.get("system"))
         chat: dict[str, Any] = {
             "model": body.get("model"),
-            "messages": [
-                *([{"role": "system", "content": system}] if system else []),
-                *(made for each in messages for made in _messages_of(each)),
-            ],
+            "messages": [*([{"role": "system", "content": system}] if system else []), *made],
         }
         chat |= {key: body[key] for key in _SAME if body.get(key) is not None}
         if body.get("stop_sequences"):

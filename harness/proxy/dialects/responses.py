@@ -218,7 +218,7 @@ def _text_item(completion_id: object, index: int, kind: str, text: str) -> dict[
 
 def _call_item(completion_id: object, index: int, call: ToolRequest, asked: Json) -> dict[str, Any]:
     item = {"id": f"{token(completion_id, 'fc')}_{index}", "status": "completed", "call_id": call.id, "name": call.name}
-    kinds = {mapping(tool).get("name"): mapping(tool).get("type") for tool in sequence(asked.get("tools"))}
+    kinds = {str(mapping(tool).get("name")): mapping(tool).get("type") for tool in sequence(asked.get("tools"))}
     if kinds.get(call.name) == "custom":
         return {**item, "type": "custom_tool_call", "input": _custom_input(call.arguments)}
     return {**item, "type": "function_call", "arguments": call.arguments}
