@@ -16,7 +16,7 @@ _ASKED_FOR = (
 )
 """What the proxy may ask for on its own account, and the field by which a client asks for it."""
 
-_ERRORS = {
+ERRORS: dict[Kind, tuple[int, str, str | None]] = {
     Kind.UNAUTHORIZED: (401, "invalid_request_error", "invalid_api_key"),
     Kind.MALFORMED: (400, "invalid_request_error", None),
     Kind.NOT_FOUND: (404, "invalid_request_error", "not_found"),
@@ -66,7 +66,7 @@ class Chat:
 
     def error(self, trouble: Trouble) -> ErrorAnswer:
         """OpenAI's form."""
-        return openai_error(*_ERRORS[trouble.kind], trouble.message)
+        return openai_error(*ERRORS[trouble.kind], trouble.message)
 
 
 class _ChatStream:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import strict_json
 from harness.llm.protocol import Reply, ToolRequest
-from harness.proxy.dialects.chat import openai_error
+from harness.proxy.dialects.chat import ERRORS, openai_error
 from harness.proxy.dialects.protocol import (
     KEEP_ALIVE,
     ErrorAnswer,
@@ -26,12 +26,7 @@ from harness.proxy.dialects.protocol import (
 from harness.proxy.dialects.responses_input import INPUT, messages_of, tools_of
 
 _ERRORS = {
-    Kind.UNAUTHORIZED: (401, "invalid_request_error", "invalid_api_key"),
-    Kind.MALFORMED: (400, "invalid_request_error", None),
-    Kind.NOT_FOUND: (404, "invalid_request_error", "not_found"),
-    Kind.TOO_LARGE: (413, "invalid_request_error", "request_too_large"),
-    Kind.OVERFLOW: (400, "invalid_request_error", "context_length_exceeded"),
-    Kind.REJECTED: (400, "invalid_request_error", None),
+    **ERRORS,
     Kind.INTERRUPTED: (502, "server_error", "server_error"),
     # 400 is what clients of this API do not repeat; after 401 they ask again.
     Kind.ENDED: (400, "insufficient_quota", "budget_exceeded"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness import strict_json
-from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, sequence
+from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, plain, sequence
 
 INPUT = {"function_call": "arguments", "custom_tool_call": "input"}
 """Where a call keeps what it is called with."""
@@ -66,13 +66,7 @@ def _message(kind: str, item: Json) -> dict[str, Any]:
 
 
 def _content(content: object) -> Any:
-    """Text where there is nothing but text: many chat templates know no lists."""
-    if isinstance(content, str):
-        return content
-    parts = [_part(mapping(part)) for part in sequence(content)]
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+    return content if isinstance(content, str) else plain([_part(mapping(part)) for part in sequence(content)])
 
 
 def _part(part: Json) -> dict[str, Any]:
