@@ -31,7 +31,6 @@ def push(jobs: _Jobs, project: _Project = None) -> int:
 
     Exit codes: 0 all are there, 3 some could not be sent.
     """
-    from harness.cli.tracing import account
     from harness.tracing.exporter import Exporter
     from harness.tracing.push import push as send
     from harness.tracing.sink import Target
@@ -41,7 +40,7 @@ def push(jobs: _Jobs, project: _Project = None) -> int:
     for folder, names in [(folder, _finished(folder)) for folder in jobs]:
         exporter = Exporter(Target.LANGSMITH, folder, project)
         tally = send(exporter, names)
-        typer.echo(_line(exporter, account(exporter), project))
+        typer.echo(_line(exporter))
         code = NOT_SENT if tally.unsent else code
     return code
 
@@ -92,13 +91,14 @@ def _finished(folder: Path) -> list[str]:
     return names
 
 
-def _line(exporter: Exporter, said: str, project: str | None) -> str:
+def _line(exporter: Exporter) -> str:
+    from harness.cli.tracing import counts
     from harness.tracing.experiment import experiment_name
     from harness.tracing.job import read_job
     from harness.tracing.settings import LangSmithSettings
 
-    name = experiment_name(read_job(exporter.folder), LangSmithSettings.of(os.environ, project).project)
-    return f"{said.partition('; send them')[0]}; experiment {name}"
+    name = experiment_name(read_job(exporter.folder), LangSmithSettings.of(os.environ, exporter.where).project)
+    return f"{counts(exporter)}; experiment {name}"
 
 
 def _selected(folder: Path, chosen: str, project: str | None, timeout: float) -> list[str]:

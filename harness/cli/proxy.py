@@ -74,18 +74,26 @@ def proxy(
     if (upstream is not None) + (script is not None) + (replay is not None) != 1:
         raise UsageError("say who answers, by one of --upstream URL, --script FILE and --replay FILE")
     source = _scripted(script) if script is not None else _endpoints(upstream or [], model, api_key_env, capture)
-    service = ModelProxy(source or None, host=host, port=port, record=record, replay=replay)
     budget = Budget(requests=max_requests, tokens=max_tokens, seconds=max_seconds)
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if (folder / "trajectory.json").exists():
-            raise UsageError(f"{folder} holds a trajectory already: name a new folder")
+        _require_place(folder)
+        service = ModelProxy(source or None, host=host, port=port, record=record, replay=replay)
         lease = asyncio.run(_serve(service, folder, budget))
     end = lease.detail or (f"the endpoint failed: {lease.failure}" if lease.failure else None)
     typer.echo(f"{lease.answers} answers, {lease.account.tokens} tokens{f'; {end}' if end else ''}")
     if out is not None and lease.answers:
         typer.echo(f"trajectory: {out / 'trajectory.json'}")
     return 0
+
+
+def _require_place(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot be made into a folder: {error.strerror}") from error
+    if (folder / "trajectory.json").exists():
+        raise UsageError(f"{folder} holds a trajectory already: name a new folder")
 
 
 def _scripted(script: Path) -> Source:

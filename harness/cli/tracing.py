@@ -86,21 +86,28 @@ def end_exporters(exporters: Sequence[Exporter], console: Console) -> None:
 
 
 def account(exporter: Exporter) -> str:
-    """What became of an exporter's traces, in a line; empty where there were none."""
+    """What became of a run's traces, in a line, and how to send the rest; empty where there were none."""
     from harness.cli.text import plain
     from harness.tracing.sink import Target
 
-    tally = exporter.tally
-    if not tally.offered:
+    if not exporter.tally.offered:
         return ""
+    line = counts(exporter)
+    if exporter.tally.unsent and exporter.target is Target.LANGSMITH:
+        project = f" --project {shlex.quote(exporter.where)}" if exporter.where else ""
+        line += f"; send them: harness langsmith push {plain(shlex.quote(str(exporter.folder)))}{project}"
+    return line
+
+
+def counts(exporter: Exporter) -> str:
+    """How many traces were sent, and why others were not."""
+    from harness.cli.text import plain
+
+    tally = exporter.tally
     parts = [f"{tally.sent} trace{'' if tally.sent == 1 else 's'} sent"]
     if tally.left_out:
         parts.append(f"{tally.left_out} left out by sampling")
     if tally.unsent:
         why = tally.unable or tally.why
         parts.append(f"{tally.unsent} not" + (f" ({plain(why)})" if why else " (no answer in time)"))
-    line = f"{exporter.target.label}: {', '.join(parts)}"
-    if tally.unsent and exporter.target is Target.LANGSMITH:
-        project = f" --project {shlex.quote(exporter.where)}" if exporter.where else ""
-        line += f"; send them: harness langsmith push {plain(shlex.quote(str(exporter.folder)))}{project}"
-    return line
+    return f"{exporter.target.label}: {', '.join(parts)}"

@@ -27,7 +27,8 @@ _REMEMBERED = 4
 def message_of(message: Json) -> Message:
     """A chat completion's message, its parts put together as text."""
     role = message.get("role")
-    calls = [each for each in message.get("tool_calls") or () if isinstance(each, Mapping)]
+    called = message.get("tool_calls")
+    calls = [each for each in called if isinstance(each, Mapping)] if isinstance(called, list) else []
     return Message(
         role="assistant"
         if role == "assistant"

@@ -111,6 +111,13 @@ class ModelProxy:
         self._leases.pop(lease.name, None)
 
     async def __aenter__(self) -> Self:
+        try:
+            return await self._start()
+        except BaseException:
+            await self._upstream.close()
+            raise
+
+    async def _start(self) -> Self:
         require_packages("the model proxy")
         from harness.proxy.app import App
 

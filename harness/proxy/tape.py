@@ -22,6 +22,7 @@ from harness import strict_json
 from harness.errors import UsageError
 from harness.llm.price import Price
 from harness.llm.sampled import VERSION_HEADER
+from harness.proxy.dialects.protocol import mapping, sequence
 from harness.proxy.upstream.protocol import Answer, Json, Question, Upstream
 
 
@@ -35,6 +36,7 @@ class RecordingUpstream:
     def __init__(self, upstream: Upstream, file: Path, redact: Callable[[str], str]) -> None:
         """Raises UsageError when the file is there already, or cannot be written."""
         self._upstream = upstream
+        self._path = file
         self._redact = redact
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +69,11 @@ class RecordingUpstream:
             yield Answer(chunks=chunks, headers=answer.headers, price=answer.price, retries=answer.retries)
 
     async def close(self) -> None:
-        """Close the upstream and the file."""
+        """Close the upstream and the file. One that holds no answer would only stand in the next one's way."""
+        empty = self._file.tell() == 0
         self._file.close()
+        if empty:
+            self._path.unlink(missing_ok=True)
         await self._upstream.close()
 
     async def _copied(self, question: Question, answer: Answer) -> AsyncIterator[Json]:
@@ -114,6 +119,8 @@ class ReplayUpstream:
                     self._take(number, line)
         except OSError as error:
             raise UsageError(f"cannot read {file}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"cannot read {file}: it is not text, and no tape") from error
 
     @property
     def sampling(self) -> Mapping[str, Any]:
@@ -174,7 +181,7 @@ async def _played(chunks: list[Json]) -> AsyncIterator[Json]:
 def _identity(question: Question) -> dict[str, Any]:
     body = question.body
     links = [link.hex() for link in question.said.links]
-    tools = [str((tool.get("function") or {}).get("name")) for tool in body.get("tools") or ()]
+    tools = [str(mapping(mapping(tool).get("function")).get("name")) for tool in sequence(body.get("tools"))]
     said = json.dumps([links[-1], tools, question.stream])
     key = hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
     return {"key": key, "links": links, "stream": question.stream}

@@ -8,19 +8,6 @@ from harness.failures import Outcome
 from harness.job.summary import Finished
 from harness.records import TrialResult
 
-KEYS = (
-    "reward",
-    "success",
-    "failure_category",
-    "infra",
-    "cost",
-    "steps",
-    "loops",
-    "parallel_tool_calls",
-    "timeouts",
-)
-"""All of them; a verifier's parts are `reward.<part>` each."""
-
 _MAX_PART = 100
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from harness.tracing.exporter import Exporter, Tally
 
@@ -11,7 +11,7 @@ _STALL_SEC = 40.0
 _TICK_SEC = 0.2
 
 
-def push(exporter: Exporter, names: Sequence[str], *, progress: Callable[[Tally], None] = lambda tally: None) -> Tally:
+def push(exporter: Exporter, names: Sequence[str]) -> Tally:
     """Send the trials of these names; returns when each was answered for, or when nothing moves any more."""
     exporter.tally.offered = len(names)
     exporter.start()
@@ -26,7 +26,6 @@ def push(exporter: Exporter, names: Sequence[str], *, progress: Callable[[Tally]
             done = exporter.tally.sent + exporter.tally.left_out + exporter.tally.failed
             if done > answered:
                 answered, moved = done, time.monotonic()
-                progress(exporter.tally)
         exporter.ask_to_end(_STALL_SEC)
         while alive and answered == len(names) and time.monotonic() - moved < _STALL_SEC:
             alive = exporter.hear(_TICK_SEC)

@@ -16,7 +16,7 @@ _ASKED_FOR = (
 )
 """What the proxy may ask for on its own account, and the field by which a client asks for it."""
 
-_ERRORS = {
+ERRORS: dict[Kind, tuple[int, str, str | None]] = {
     Kind.UNAUTHORIZED: (401, "invalid_request_error", "invalid_api_key"),
     Kind.MALFORMED: (400, "invalid_request_error", None),
     Kind.NOT_FOUND: (404, "invalid_request_error", "not_found"),
@@ -44,6 +44,9 @@ class Chat:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Trouble(Kind.MALFORMED, "messages must be a list of objects, and not empty")
+        tools = body.get("tools") or []
+        if not isinstance(tools, list) or not all(isinstance(each, dict) for each in tools):
+            raise Trouble(Kind.MALFORMED, "tools must be a list of objects")
         return {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
 
     def answer(self, completion: Json, reply: Reply, asked: Json) -> dict[str, Any]:
@@ -63,7 +66,7 @@ class Chat:
 
     def error(self, trouble: Trouble) -> ErrorAnswer:
         """OpenAI's form."""
-        return openai_error(*_ERRORS[trouble.kind], trouble.message)
+        return openai_error(*ERRORS[trouble.kind], trouble.message)
 
 
 class _ChatStream:

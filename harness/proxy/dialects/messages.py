@@ -6,11 +6,11 @@ the endpoint does not tell is told as 0, for the API knows no other word; in the
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from harness import strict_json
 from harness.llm.protocol import Reply, ToolRequest
+from harness.proxy.dialects.messages_input import choice_of, messages_of, text_of, tool_of
 from harness.proxy.dialects.protocol import (
     KEEP_ALIVE,
     ErrorAnswer,
@@ -56,21 +56,21 @@ class Messages:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
             raise Trouble(Kind.MALFORMED, "messages: a list of objects is required, and it must not be empty")
-        system = _text(body.get("system"))
+        made = [message for each in messages for message in messages_of(each)]
+        if not made:
+            raise Trouble(Kind.MALFORMED, "messages: at least one of them must say something")
+        system = text_of(body.get("system"))
         chat: dict[str, Any] = {
             "model": body.get("model"),
-            "messages": [
-                *([{"role": "system", "content": system}] if system else []),
-                *(made for each in messages for made in _messages_of(each)),
-            ],
+            "messages": [*([{"role": "system", "content": system}] if system else []), *made],
         }
         chat |= {key: body[key] for key in _SAME if body.get(key) is not None}
         if body.get("stop_sequences"):
             chat["stop"] = body["stop_sequences"]
-        tools = [_tool(mapping(each)) for each in sequence(body.get("tools")) if "input_schema" in mapping(each)]
+        tools = [tool_of(mapping(each)) for each in sequence(body.get("tools")) if "input_schema" in mapping(each)]
         if tools:
             chat["tools"] = tools
-            chat |= _choice(mapping(body.get("tool_choice")))
+            chat |= choice_of(mapping(body.get("tool_choice")))
         return chat
 
     def answer(self, completion: Json, reply: Reply, asked: Json) -> dict[str, Any]:
@@ -206,104 +206,3 @@ def _input(call: ToolRequest) -> dict[str, Any]:
     except ValueError:
         value = None
     return value if isinstance(value, dict) else {UNPARSED: call.arguments[:800]}
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(mapping(part).get("text") or "") for part in sequence(content) if "text" in mapping(part))
-
-
-def _messages_of(message: Json) -> list[dict[str, Any]]:
-    role, content = message.get("role"), message.get("content")
-    if role not in ("user", "assistant", "system"):
-        raise Trouble(Kind.MALFORMED, f"messages: unknown role {str(role)[:40]!r}")
-    if isinstance(content, str):
-        return [{"role": role, "content": content}]
-    blocks = [mapping(block) for block in sequence(content)]
-    if role == "assistant":
-        return [_assistant(blocks)]
-    if role == "system":
-        return [{"role": "system", "content": _text(content)}]
-    results = [
-        {
-            "role": "tool",
-            "tool_call_id": str(block.get("tool_use_id") or ""),
-            "content": _plain(_parts(block.get("content"))),
-        }
-        for block in blocks
-        if block.get("type") == "tool_result"
-    ]
-    rest = _parts([block for block in blocks if block.get("type") != "tool_result"])
-    return [*results, *([{"role": "user", "content": _plain(rest)}] if rest else [])]
-
-
-def _assistant(blocks: list[Json]) -> dict[str, Any]:
-    text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
-    thoughts = "".join(str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking")
-    calls = [
-        {
-            "id": str(block.get("id") or ""),
-            "type": "function",
-            "function": {
-                "name": str(block.get("name") or ""),
-                "arguments": json.dumps(block.get("input") or {}, ensure_ascii=False),
-            },
-        }
-        for block in blocks
-        if block.get("type") == "tool_use"
-    ]
-    message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
-    if thoughts:
-        message["reasoning_content"] = thoughts
-    if calls:
-        message["tool_calls"] = calls
-    return message
-
-
-def _parts(content: object) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    parts: list[dict[str, Any]] = []
-    for block in map(mapping, sequence(content)):
-        source = mapping(block.get("source"))
-        if block.get("type") == "text":
-            parts.append({"type": "text", "text": str(block.get("text") or "")})
-        elif block.get("type") == "image" and source.get("type") == "base64":
-            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
-            parts.append({"type": "image_url", "image_url": {"url": url}})
-        elif block.get("type") == "image":
-            parts.append({"type": "image_url", "image_url": {"url": str(source.get("url") or "")}})
-        else:
-            raise Trouble(Kind.MALFORMED, f"content blocks of type {str(block.get('type'))[:40]!r} cannot be passed on")
-    return parts
-
-
-def _plain(parts: list[dict[str, Any]]) -> Any:
-    """Text where there is nothing but text: many chat templates know no lists."""
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
-
-
-def _tool(tool: Json) -> dict[str, Any]:
-    function = {
-        "name": tool.get("name"),
-        "description": tool.get("description") or "",
-        "parameters": tool.get("input_schema"),
-    }
-    return {"type": "function", "function": function}
-
-
-def _choice(choice: Json) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    match choice.get("type"):
-        case "auto" | "none" as word:
-            out["tool_choice"] = word
-        case "any":
-            out["tool_choice"] = "required"
-        case "tool":
-            out["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
-    if choice.get("disable_parallel_tool_use"):
-        out["parallel_tool_calls"] = False
-    return out

@@ -102,6 +102,13 @@ def sequence(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
+def plain(parts: list[dict[str, Any]]) -> Any:
+    """Text where there is nothing but text: many chat templates know no lists."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
 def delta_text(chunk: Json) -> tuple[str, str]:
     """What a chunk adds to the text, and to the reasoning."""
     delta = mapping(mapping(next(iter(sequence(chunk.get("choices"))), None)).get("delta"))

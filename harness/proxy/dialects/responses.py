@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import strict_json
 from harness.llm.protocol import Reply, ToolRequest
-from harness.proxy.dialects.chat import openai_error
+from harness.proxy.dialects.chat import ERRORS, openai_error
 from harness.proxy.dialects.protocol import (
     KEEP_ALIVE,
     ErrorAnswer,
@@ -26,12 +26,7 @@ from harness.proxy.dialects.protocol import (
 from harness.proxy.dialects.responses_input import INPUT, messages_of, tools_of
 
 _ERRORS = {
-    Kind.UNAUTHORIZED: (401, "invalid_request_error", "invalid_api_key"),
-    Kind.MALFORMED: (400, "invalid_request_error", None),
-    Kind.NOT_FOUND: (404, "invalid_request_error", "not_found"),
-    Kind.TOO_LARGE: (413, "invalid_request_error", "request_too_large"),
-    Kind.OVERFLOW: (400, "invalid_request_error", "context_length_exceeded"),
-    Kind.REJECTED: (400, "invalid_request_error", None),
+    **ERRORS,
     Kind.INTERRUPTED: (502, "server_error", "server_error"),
     # 400 is what clients of this API do not repeat; after 401 they ask again.
     Kind.ENDED: (400, "insufficient_quota", "budget_exceeded"),
@@ -218,7 +213,7 @@ def _text_item(completion_id: object, index: int, kind: str, text: str) -> dict[
 
 def _call_item(completion_id: object, index: int, call: ToolRequest, asked: Json) -> dict[str, Any]:
     item = {"id": f"{token(completion_id, 'fc')}_{index}", "status": "completed", "call_id": call.id, "name": call.name}
-    kinds = {mapping(tool).get("name"): mapping(tool).get("type") for tool in sequence(asked.get("tools"))}
+    kinds = {str(mapping(tool).get("name")): mapping(tool).get("type") for tool in sequence(asked.get("tools"))}
     if kinds.get(call.name) == "custom":
         return {**item, "type": "custom_tool_call", "input": _custom_input(call.arguments)}
     return {**item, "type": "function_call", "arguments": call.arguments}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness import strict_json
-from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, sequence
+from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, plain, sequence
 
 INPUT = {"function_call": "arguments", "custom_tool_call": "input"}
 """Where a call keeps what it is called with."""
@@ -22,15 +22,15 @@ def messages_of(given: object) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     answer: dict[str, Any] | None = None
     for item in map(mapping, sequence(given)):
-        kind = item.get("type") or ("message" if "role" in item else None)
+        kind = str(item.get("type") or ("message" if "role" in item else None))
         if kind in INPUT or kind == "reasoning" or (kind == "message" and item.get("role") == "assistant"):
             if answer is None or (kind == "reasoning" and len(answer) > 2) or (kind == "message" and _spoke(answer)):
                 answer = {"role": "assistant", "content": None}
                 messages.append(answer)
-            _add(answer, str(kind), item)
+            _add(answer, kind, item)
             continue
         answer = None
-        messages.append(_message(str(kind), item))
+        messages.append(_message(kind, item))
     return messages
 
 
@@ -66,22 +66,16 @@ def _message(kind: str, item: Json) -> dict[str, Any]:
 
 
 def _content(content: object) -> Any:
-    """Text where there is nothing but text: many chat templates know no lists."""
-    if isinstance(content, str):
-        return content
-    parts = [_part(mapping(part)) for part in sequence(content)]
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+    return content if isinstance(content, str) else plain([_part(mapping(part)) for part in sequence(content)])
 
 
 def _part(part: Json) -> dict[str, Any]:
-    kind = part.get("type")
+    kind = str(part.get("type"))
     if kind in _TEXTS or kind == "refusal":
         return {"type": "text", "text": str(part.get("text") or part.get("refusal") or "")}
     if kind == "input_image" and part.get("image_url"):
         return {"type": "image_url", "image_url": {"url": str(part["image_url"])}}
-    raise Trouble(Kind.MALFORMED, f"input: content of type {str(kind)[:40]!r} cannot be passed on")
+    raise Trouble(Kind.MALFORMED, f"input: content of type {kind[:40]!r} cannot be passed on")
 
 
 def _text(parts: object) -> str:

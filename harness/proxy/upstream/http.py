@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,22 +32,13 @@ _PROBE_SEC = 2.0
 
 
 class HttpUpstream:
-    """An Upstream of one server or several. `clock`, `sleep` and `chance` are there to be replaced in tests.
+    """An Upstream of one server or several.
 
     A server that fails is not asked by others until it answers a probe, unless all servers fail.
     """
 
-    def __init__(
-        self,
-        servers: Sequence[tuple[Endpoint, float]],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-        probe_sec: float = _PROBE_SEC,
-    ) -> None:
+    def __init__(self, servers: Sequence[tuple[Endpoint, float]]) -> None:
         self.servers = [Server(endpoint, weight) for endpoint, weight in servers]
-        self._clock, self._sleep, self._chance, self._probe_sec = clock, sleep, chance, probe_sec
         self._redact = Redactor([endpoint.api_key for endpoint, _ in servers])
         self._client: aiohttp.ClientSession | None = None
         self._probe: asyncio.Task[None] | None = None
@@ -85,9 +76,9 @@ class HttpUpstream:
                 once,
                 self.servers[0].endpoint.retry,
                 time_left=question.context.time_left,
-                clock=self._clock,
-                sleep=self._sleep,
-                chance=self._chance,
+                clock=time.monotonic,
+                sleep=asyncio.sleep,
+                chance=random.random,
                 elsewhere=lambda: any(each.healthy and id(each) not in tried for each in self.servers),
             )
             yield answer
@@ -122,7 +113,7 @@ class HttpUpstream:
                 if not question.stream:
                     body = _object(await response.read())
                     return Answer(body=body, headers=response.headers, price=endpoint.price)
-                chunks = self._chunks(response, self._clock() + limit)
+                chunks = self._chunks(response, time.monotonic() + limit)
                 first = await anext(chunks, None)
         except aiohttp.ClientError as error:
             raise cut(f"the connection failed: {type(error).__name__}") from error
@@ -140,7 +131,7 @@ class HttpUpstream:
         chunks = chunks_in(response.content.iter_any())
         while True:
             try:
-                async with asyncio.timeout(max(0.0, until - self._clock())):  # never across a yield
+                async with asyncio.timeout(max(0.0, until - time.monotonic())):  # never across a yield
                     chunk = await anext(chunks, None)
             except aiohttp.ClientError as error:
                 raise cut(f"the stream was cut: {type(error).__name__}") from error
@@ -182,7 +173,7 @@ class HttpUpstream:
 
     async def _probe_the_sick(self) -> None:
         while sick := [each for each in self.servers if not each.healthy]:
-            await asyncio.sleep(self._probe_sec)
+            await asyncio.sleep(_PROBE_SEC)
             for server in sick:
                 server.healthy = await self._answers(server.endpoint)
 

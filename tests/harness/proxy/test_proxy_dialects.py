@@ -268,7 +268,12 @@ BAD = [
     ("responses", {"input": []}),
     ("responses", {"input": "x", "previous_response_id": "r"}),
     ("responses", {"input": [{"type": "teleport"}]}),
+    ("chat/completions", {"messages": [{"role": "user", "content": "x"}], "tools": 5}),
+    ("chat/completions", {"messages": [{"role": "user", "content": "x"}], "tools": ["x"]}),
+    ("responses", {"input": [{"type": ["x"], "role": "user", "content": "x"}]}),
+    ("responses", {"input": [{"role": "user", "content": [{"type": ["x"]}]}]}),
     ("messages", {}),
+    ("messages", {"messages": [{"role": "user", "content": []}]}),
     ("messages", {"messages": [{"role": "wizard", "content": "x"}]}),
     ("messages", {"messages": [{"role": "user", "content": [{"type": "hologram"}]}]}),
 ]
@@ -281,6 +286,14 @@ async def test_what_is_no_request_is_answered_400_and_asks_nobody(path: str, bod
         answer = await client.post(f"{trial.lease.openai_base_url}/{path}", json=body, headers=headers)
     assert (answer.status_code, upstream.requests) == (400, [])
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_calls_that_are_no_list_are_none_and_the_answer_is_on_record(tmp_path: Path) -> None:
+    async with speaking(tmp_path, completion("hi")) as (upstream, trial, gpt, _):
+        await gpt.chat.completions.create(model="m", messages=[{"role": "user", "content": "x", "tool_calls": 5}])
+        steps = (await trial.end()).steps
+    assert [step.message for step in steps] == ["x", "hi"]
+    assert upstream.requests[0]["messages"][0]["tool_calls"] == 5, "the endpoint may know what it is"
 
 
 EMPTY = [

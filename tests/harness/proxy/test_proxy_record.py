@@ -330,6 +330,9 @@ def test_a_tape_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
     tape.write_text('{"key": 1}\n')
     with pytest.raises(UsageError, match="line 1: this is no recorded exchange"):
         ModelProxy(replay=tape)
+    tape.write_bytes(b"\xff\xfe\n")
+    with pytest.raises(UsageError, match="it is not text"):
+        ModelProxy(replay=tape)
     with pytest.raises(UsageError, match="is there already"):
         ModelProxy(endpoint("http://x"), record=tape)
     with pytest.raises(UsageError, match="needs an upstream"):
