@@ -92,7 +92,7 @@ class Database:
     def prepare(self, *, anew: bool = False) -> str | None:
         """Make the tables where there are none, or none of this version; return a line where others were replaced.
 
-        `anew` replaces them in any case, and a damaged file by a new one. Raises IndexTrouble; then nothing was removed,
+        `anew` replaces them in any case, and a damaged file by a new one. Raises IndexTrouble: then nothing is removed,
         as where the file is something else than an index.
         """
         if self.path is not None:
