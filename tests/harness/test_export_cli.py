@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -18,12 +21,15 @@ from harness.agents.tool_calling.record import record_answer
 from harness.atif.reader import load_trajectory
 from harness.atif.writer import TrajectoryWriter
 from harness.cli.main import main
+from harness.errors import UsageError
+from harness.export.folder import export_folder, manifest_of, write_manifest
 from harness.export.read import read_samples
 from harness.export.rl import export_rl
 from harness.failures import Outcome
 from harness.llm.protocol import Reply
 from harness.store.rollout import RolloutWriter
 
+REPO = Path(__file__).parents[2]
 HARBOR = Path(__file__).parent / "data" / "harbor-jobs" / "term1"
 
 
@@ -154,3 +160,57 @@ def test_a_request_that_cannot_be_is_one_line(tmp_path: Path, argv: tuple[str, .
     with chdir(tmp_path):
         done = export(*argv)
     assert (done.code, done.err.count("\n")) == (2, 1) and says in done.err
+
+
+KILLED_EXPORT = """
+import os, signal, sys
+from pathlib import Path
+from harness.export.folder import export_folder, write_manifest
+
+moment, target = sys.argv[1], Path(sys.argv[2])
+rename = Path.rename
+
+def killed_before_the_new_one_is_there(path, to):
+    if to == target:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, to)
+
+Path.rename = killed_before_the_new_one_is_there
+with export_folder(target) as draft:
+    write_manifest(draft, {"kind": "new"})
+    if moment == "waits":
+        print("waits", flush=True)
+        sys.stdin.read()
+    if moment == "writing":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start_export(moment: str, target: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", KILLED_EXPORT, moment, str(target)]
+    return subprocess.Popen(argv, cwd=REPO, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("moment", ["writing", "replacing"])
+def test_what_a_killed_export_left_is_ended_by_the_next_which_may_fail(tmp_path: Path, moment: str) -> None:
+    target = tmp_path / "data"
+    with export_folder(target) as draft:
+        write_manifest(draft, {"kind": "old"})
+    with start_export(moment, target) as process:
+        assert process.wait(60) == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == (1 if moment == "replacing" else 2), "something was left"
+    with pytest.raises(UsageError, match="nothing to write"), export_folder(target):
+        raise UsageError("nothing to write")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert manifest_of(target) == {"format": "harness-export", "kind": "old"}
+
+
+def test_an_export_leaves_the_draft_of_one_that_runs_alone(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    with start_export("waits", target) as process:
+        assert process.stdout is not None and process.stdout.readline() == "waits\n"
+        (draft,) = tmp_path.iterdir()
+        with export_folder(target) as other:
+            write_manifest(other, {"kind": "old"})
+        assert set(tmp_path.iterdir()) == {draft, target}
+        process.kill()
