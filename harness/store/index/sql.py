@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from harness import strict_json
 from harness.errors import UsageError
 from harness.store.index.database import Database
 
@@ -32,6 +33,7 @@ class Answer:
 
 def run_sql(database: Database, statement: str, *, limit: int | None, timeout_sec: float) -> Answer:
     """The rows of a query. Raises SqlRefused, and IndexTrouble for an index that cannot be read."""
+    statement = strict_json.whole(statement)
     if not _QUERY.match(statement):
         raise SqlRefused("--sql takes one query that reads: SELECT ..., WITH ... or VALUES ...")
     with database.reading():  # there is an index, and of this version
