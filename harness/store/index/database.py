@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -142,8 +142,7 @@ class Database:
         try:
             yield
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            cause = getattr(error, "orig", None) or error
-            text = (str(cause).splitlines() or [type(cause).__name__])[0]
+            text = first_line(getattr(error, "orig", None) or error)
             if self.path is not None and any(word in text for word in _DAMAGE):
                 ours = _may_be_index(self.path)
                 text += "; make it anew: harness index --rebuild" if ours else "; name another file with --db"

@@ -15,7 +15,7 @@ from harness.atif.reader import load_trajectory
 from harness.behaviour.calls import command_of
 from harness.behaviour.combine import in_sequence
 from harness.behaviour.meter import behaviour_of
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.records import AgentUsage, Behaviour, Timing, TrialResult
 from harness.store.index.rows import MAX_COMMAND, CallRow, Entry, TrialRow, stored_text, timestamp
 from harness.store.layout import TrialPaths
@@ -189,4 +189,4 @@ def _name(value: str | None) -> str | None:
 
 
 def _line(error: BaseException) -> str:
-    return stored_text((str(error).splitlines() or [type(error).__name__])[0])[:_MAX_NAME]
+    return stored_text(first_line(error))[:_MAX_NAME]

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness import strict_json
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.store.index.database import Database
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
@@ -75,7 +75,7 @@ def _postgres(database: Database, statement: str, limit: int | None, timeout_sec
     except psycopg.errors.QueryCanceled:
         raise SqlRefused(f"the query took longer than {timeout_sec:g} s") from None
     except psycopg.Error as error:
-        raise SqlRefused(f"SQL: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+        raise SqlRefused(f"SQL: {first_line(error)}") from None
     finally:
         connection.rollback()
         connection.close()
