@@ -11,10 +11,12 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from command_line import Done, harness
 from model_server import serving
 from policy_server import Policy, prompt_of
+from pyarrow import parquet
 from rollouts import call, job_of
 
 from harness.agents.tool_calling.record import record_answer
@@ -141,6 +143,50 @@ def test_a_check_names_the_row_that_contradicts_itself(tmp_path: Path) -> None:
     done = export("--check", tmp_path / "rows")
     assert done.code == 2
     assert "job/t0000__2#0: columns differ in length: token_ids 3, loss_mask 2" in done.err
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "says"),
+    [
+        ("token_ids", pa.array([[1, 2, 3]], pa.list_(pa.int64())), "'token_ids' is not a list of int32"),
+        ("token_ids", pa.array([["a"]]), "'token_ids' is not a list of int32"),
+        ("token_ids", pa.array([[1, None, 3]], pa.list_(pa.int32())), "'token_ids' is not a list of int32"),
+        ("loss_mask", pa.array([None], pa.list_(pa.int8())), "'loss_mask' is not a list of int8"),
+        ("rollout_weight", pa.array([None], pa.float32()), "a value is of another kind"),
+        ("spans", None, "no column 'spans'"),
+    ],
+)
+def test_a_check_names_the_column_that_is_not_what_it_should_be(
+    tmp_path: Path, column: str, values: pa.Array | None, says: str
+) -> None:
+    data = tmp_path / "data"
+    export_rl([job_of(tmp_path / "job", [[call([1, 2], [3])]])], data)
+    assert export("--check", data).code == 0
+    shard = data / "part-00000.parquet"
+    table = parquet.read_table(shard)
+    place = table.schema.get_field_index(column)
+    parquet.write_table(table.drop([column]) if values is None else table.set_column(place, column, values), shard)
+    done = export("--check", data)
+    assert done.code == 2 and says in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]", b"null", b"{", b"\xff\xfe", b'{"schema_version": 1}', b'{"schema_version": 2}']
+)
+def test_a_check_names_the_line_that_is_no_row(tmp_path: Path, line: bytes) -> None:
+    data = tmp_path / "data"
+    export_rl([job_of(tmp_path / "job", [[call([1, 2], [3])]])], data, file_format="jsonl")
+    with (data / "part-00000.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    done = export("--check", data)
+    assert done.code == 2 and "part-00000.jsonl:2 is not a row: " in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("files", [None, 3, [3], ["part-00000.parquet"]])
+def test_a_check_names_a_manifest_that_names_no_files(tmp_path: Path, files: object) -> None:
+    write_manifest(tmp_path, {"kind": "rl", "files": files})
+    done = export("--check", tmp_path)
+    assert done.code == 2 and "export.json does not name the export's files" in done.err
 
 
 @pytest.mark.parametrize(
