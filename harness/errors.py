@@ -31,6 +31,11 @@ To add one: subclass here and give it a row in `harness/failures.py`; a test fai
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; its class's name where it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 class HarnessError(Exception):
     """Base of everything this package raises on purpose."""
 

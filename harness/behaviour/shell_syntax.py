@@ -228,9 +228,10 @@ class _Reader:
                     raise _Unclear
                 end = self._find("\n", or_end=True)
                 text = self.text[self.at : end]
-                body, self.at = self.text[start : self.at], end + 1
+                last, self.at = self.at, end + 1
                 if (text.lstrip("\t") if tabs else text) == delimiter:
                     break
+            body = self.text[start:last]
             if not literal and ("$(" in body or "`" in body):
                 raise _Unclear
         self.heredocs.clear()

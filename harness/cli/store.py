@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +15,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.store.layout import JobPaths
+    from harness.store.prune import Superseded
 
 app = typer.Typer(help="Verify, prune and compact what jobs left on disk.", no_args_is_help=True, add_completion=False)
 
@@ -55,17 +58,20 @@ def prune(
 ) -> int:
     """Remove executions that a later one of the same attempt replaced; an attempt's last execution always stays.
 
-    Shows what would go, and asks in a terminal; elsewhere nothing goes without --yes.
+    Shows what would go, and asks in a terminal; elsewhere nothing goes without --yes. A job that runs is left out.
     """
     from harness.cli.text import plain
-    from harness.store.held import held
+    from harness.store.held import JobBusy, held
     from harness.store.prune import remove, superseded, sweep
 
     before = None if older_than is None else datetime.now(UTC) - timedelta(days=older_than)
-    found = [(job, each) for job in _jobs(folders) for each in superseded(job, older_than=before)]
+    jobs = _jobs(folders)
+    for job in () if dry_run else jobs:
+        sweep(job)
+    found = [(job, each) for job in jobs for each in superseded(job, older_than=before)]
     for _, each in found:
         typer.echo(f"{plain(str(each.folder))}  {_size(each.size)}  ended {each.ended:%Y-%m-%d}, replaced by {each.by}")
-    total = f"{len(found):,} executions, {_size(sum(each.size for _, each in found))}"
+    total = _total([each for _, each in found])
     if not found:
         typer.echo("nothing to prune: no execution was replaced by a later one" + (" that long ago" if before else ""))
         return 0
@@ -74,12 +80,16 @@ def prune(
         return 0
     if not yes:
         typer.confirm(f"Remove {total}?", abort=True)
-    for job in {each.root: each for each, _ in found}.values():
-        with held(job):
-            sweep(job)
-            for _, each in (pair for pair in found if pair[0].root == job.root):
-                remove(each)
-    typer.echo(f"removed {total}")
+    removed = []
+    for job, pairs in groupby(found, key=lambda pair: pair[0]):
+        try:
+            with held(job):
+                for _, each in pairs:
+                    remove(each)
+                    removed.append(each)
+        except JobBusy as error:
+            typer.echo(f"note: {plain(str(error))}: left out", err=True)
+    typer.echo(f"removed {_total(removed)}")
     return 0
 
 
@@ -114,6 +124,10 @@ def _jobs(folders: list[Path]) -> list[JobPaths]:
     if not found:
         raise UsageError(f"{folders[0]} holds no jobs")
     return found
+
+
+def _total(executions: Sequence[Superseded]) -> str:
+    return f"{len(executions):,} executions, {_size(sum(each.size for each in executions))}"
 
 
 def _size(count: float) -> str:

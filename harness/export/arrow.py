@@ -65,10 +65,15 @@ def _value(row: RLSample, name: str) -> Any:
 
 
 def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
-    """The rows of a batch. Raises ValueError for one that lacks a column, or is of a later version."""
+    """The rows of a batch. Raises ValueError for one that lacks a column, has another kind or is of a later version."""
     missing = [name for name in COLUMNS if name not in batch.schema.names]
     if missing:
         raise ValueError(f"not an export of this version: no column {missing[0]!r}")
+    schema = arrow_schema()
+    for name in TOKEN_COLUMNS:
+        column, kind = batch.column(name), schema.field(name).type.value_type
+        if getattr(column.type, "value_type", None) != kind or column.null_count or column.flatten().null_count:
+            raise ValueError(f"column {name!r} is not a list of {kind}, without nulls")
     plain = {name: batch.column(name).to_pylist() for name in COLUMNS if name not in TOKEN_COLUMNS}
     for number in range(batch.num_rows):
         if plain["schema_version"][number] != SCHEMA_VERSION:

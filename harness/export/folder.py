@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 from harness.store.files import read_json, to_json, write_atomic
+from harness.store.held import locked
 
 MANIFEST = "export.json"
 FORMAT = "harness-export"
+
+_ASIDE = ".draft"
+"""Ends the name of the hidden folder next to an export in which it is made, and the one that it replaces is kept."""
+_NEW, _OLD, _LOCK = "new", "old", ".lock"
 
 
 @contextmanager
@@ -22,22 +28,37 @@ def export_folder(target: Path) -> Iterator[Path]:
 
     Raises UsageError, before anything is done, if `target` is there and is no export.
     """
+    _sweep(target)
     _require_replaceable(target)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
-    old = target.with_name(f".{target.name}.{os.getpid()}.old")
+    aside = target.with_name(f".{target.name}.{os.getpid()}{_ASIDE}")
     try:
-        draft.mkdir(parents=True)
-        yield draft
-        if target.exists():
-            target.rename(old)
-        draft.rename(target)
+        aside.mkdir(parents=True)
+        with locked(aside / _LOCK):
+            draft = aside / _NEW
+            draft.mkdir()
+            yield draft
+            if target.exists():
+                target.rename(aside / _OLD)
+            draft.rename(target)
     except OSError as error:
-        if old.exists() and not target.exists():
-            old.rename(target)
         raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        _end(aside, target)
+
+
+def _sweep(target: Path) -> None:
+    """End what exports to `target` left that were killed: nobody holds the lock on theirs."""
+    for aside in target.parent.glob(f".{glob.escape(target.name)}.*{_ASIDE}"):
+        with suppress(OSError), locked(aside / _LOCK):
+            _end(aside, target)
+
+
+def _end(aside: Path, target: Path) -> None:
+    """Remove what lies aside; the export that was to be replaced goes back where nothing has taken its place."""
+    if not target.exists():
+        with suppress(OSError):
+            (aside / _OLD).rename(target)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _require_replaceable(target: Path) -> None:

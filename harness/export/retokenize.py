@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.export.chat import Said, messages_of, trajectories
 from harness.records import TrialResult
 from harness.store.layout import TrialPaths
@@ -47,7 +47,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--retokenize {name}: no such tokenizer: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"--retokenize {name}: no such tokenizer: {first_line(error)}") from error
     if not getattr(tokenizer, "chat_template", None):
         raise UsageError(f"--retokenize {name}: the tokenizer has no chat template")
     return tokenizer  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 import harness
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.store.files import read_json
 from harness.store.layout import JobPaths
 from harness.strict_json import whole
@@ -134,11 +134,7 @@ def load_job(paths: JobPaths) -> tuple[JobConfig, JobLock]:
     except FileNotFoundError as error:
         raise UsageError(f"{paths.root} is not a job folder: {error.filename} is missing") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{paths.root} cannot be read as a job of this harness: {_first_line(error)}") from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        raise UsageError(f"{paths.root} cannot be read as a job of this harness: {first_line(error)}") from None
 
 
 def config_document(config: JobConfig, job_name: str, jobs_dir: str) -> dict[str, Any]:

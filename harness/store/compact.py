@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import packed
-from harness.store.files import write_atomic
+from harness.store.files import remove_drafts, write_atomic
 from harness.store.layout import TrialPaths
 
 _LOGS = (".txt", ".log", ".json", ".jsonl", ".out", ".err")
@@ -70,6 +70,7 @@ def _compact(path: Path) -> tuple[int, int]:
     if len(small) >= len(data):
         return len(data), 0
     target = packed.packed_path(path)
+    remove_drafts(target.parent, target.name)
     write_atomic(target, small)
     if packed.unpack(target.read_bytes()) != data:
         target.unlink()

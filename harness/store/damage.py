@@ -10,7 +10,7 @@ from harness import packed, strict_json
 from harness.atif.model import Trajectory
 from harness.atif.reader import findings, load_trajectory, usage_of
 from harness.behaviour.meter import behaviour_of
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.records import AgentUsage, Behaviour, TrialResult
 from harness.store.layout import JobPaths, TrialPaths
 from harness.store.reader import load_result
@@ -42,7 +42,7 @@ def damage_of_trial(paths: TrialPaths) -> Iterator[Damage]:
     except FileNotFoundError:
         result = None
     except (OSError, ValueError) as error:
-        yield Damage(paths.result, _line(error))
+        yield Damage(paths.result, first_line(error))
         result = None
     for part in _parts(paths):
         yield from _trajectory(paths, part, result)
@@ -59,7 +59,7 @@ def _not_strict(path: Path) -> Iterator[Damage]:
     try:
         strict_json.loads(packed.read_bytes(path))
     except (OSError, ValueError) as error:
-        yield Damage(path, _line(error))
+        yield Damage(path, first_line(error))
 
 
 def _trajectory(paths: TrialPaths, part: str | None, result: TrialResult | None) -> Iterator[Damage]:
@@ -73,7 +73,7 @@ def _trajectory(paths: TrialPaths, part: str | None, result: TrialResult | None)
         strict_json.loads(packed.read_bytes(path))
         trajectory = load_trajectory(path)
     except (OSError, ValueError, UsageError) as error:
-        yield Damage(path, _line(error).removeprefix(f"{path}: "))
+        yield Damage(path, first_line(error).removeprefix(f"{path}: "))
         return
     for finding in findings(trajectory):
         yield Damage(path, finding)
@@ -117,7 +117,7 @@ def _rollout(paths: TrialPaths, part: str | None, result: TrialResult | None) ->
             ids, logprobs = call.completion_ids, call.logprobs
             sampled += ids is not None and logprobs is not None and len(ids) == len(logprobs)
     except (OSError, ValueError) as error:
-        yield Damage(path, _line(error))
+        yield Damage(path, first_line(error))
         return
     for finding in reader.findings:
         yield Damage(path, finding)
@@ -135,7 +135,3 @@ def _recorded(part: str | None, result: TrialResult) -> tuple[AgentUsage, Behavi
         if step.step_name == part:
             return step.agent_result or AgentUsage(), step.behaviour
     return AgentUsage(), Behaviour()
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

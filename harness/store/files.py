@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from pathlib import Path
@@ -48,9 +49,12 @@ def flush(path: Path) -> None:
         os.close(fd)
 
 
-def remove_drafts(folder: Path) -> None:
-    """Remove what `write_atomic` left in `folder` when its process was killed. Nobody else may be writing there."""
-    for path in folder.glob(".*.tmp"):
+def remove_drafts(folder: Path, name: str | None = None) -> None:
+    """Remove what `write_atomic` left in `folder` when its process was killed: all drafts, or those of one file.
+
+    Nobody else may be writing there.
+    """
+    for path in folder.glob(".*.tmp" if name is None else f".{glob.escape(name)}.*.tmp"):
         path.unlink(missing_ok=True)
 
 

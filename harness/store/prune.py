@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.records import TrialResult
+from harness.store.held import JobBusy, held
 from harness.store.layout import JobPaths
 from harness.store.reader import load_result
 
@@ -60,9 +62,11 @@ def remove(found: Superseded) -> None:
 
 
 def sweep(paths: JobPaths) -> None:
-    """Remove what a prune that was killed has left."""
-    for folder in paths.root.glob(f"{_GOING}*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove what a prune that was killed has left; not where another process holds the job: it may be pruning."""
+    if left := list(paths.root.glob(f"{_GOING}*")):
+        with suppress(JobBusy), held(paths):
+            for folder in left:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ended(folder: Path, result: TrialResult) -> datetime:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from harness.errors import first_line
 from harness.failures import Outcome
 from harness.records import TrialResult
 from harness.store.files import read_json
@@ -90,13 +90,9 @@ def read_results(paths: JobPaths) -> Iterator[tuple[str, TrialResult | None, str
         except FileNotFoundError:
             yield folder.name, None, "no result.json: the execution was interrupted"
         except (OSError, ValueError) as error:
-            yield folder.name, None, f"result.json: {_first_line(error)}"
+            yield folder.name, None, f"result.json: {first_line(error)}"
         else:
             if "attempt" not in result.model_fields_set:
                 unnumbered[result.task_name] += 1
                 result.attempt = unnumbered[result.task_name]
             yield folder.name, result, None
-
-
-def _first_line(error: Any) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from command_line import Done, harness
 from model_server import serving
 from policy_server import Policy, prompt_of
+from pyarrow import parquet
 from rollouts import call, job_of
 
 from harness.agents.tool_calling.record import record_answer
 from harness.atif.reader import load_trajectory
 from harness.atif.writer import TrajectoryWriter
 from harness.cli.main import main
+from harness.errors import UsageError
+from harness.export.folder import export_folder, manifest_of, write_manifest
 from harness.export.read import read_samples
 from harness.export.rl import export_rl
 from harness.failures import Outcome
 from harness.llm.protocol import Reply
 from harness.store.rollout import RolloutWriter
 
+REPO = Path(__file__).parents[2]
 HARBOR = Path(__file__).parent / "data" / "harbor-jobs" / "term1"
 
 
@@ -138,6 +146,50 @@ def test_a_check_names_the_row_that_contradicts_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("column", "values", "says"),
+    [
+        ("token_ids", pa.array([[1, 2, 3]], pa.list_(pa.int64())), "'token_ids' is not a list of int32"),
+        ("token_ids", pa.array([["a"]]), "'token_ids' is not a list of int32"),
+        ("token_ids", pa.array([[1, None, 3]], pa.list_(pa.int32())), "'token_ids' is not a list of int32"),
+        ("loss_mask", pa.array([None], pa.list_(pa.int8())), "'loss_mask' is not a list of int8"),
+        ("rollout_weight", pa.array([None], pa.float32()), "a value is of another kind"),
+        ("spans", None, "no column 'spans'"),
+    ],
+)
+def test_a_check_names_the_column_that_is_not_what_it_should_be(
+    tmp_path: Path, column: str, values: pa.Array | None, says: str
+) -> None:
+    data = tmp_path / "data"
+    export_rl([job_of(tmp_path / "job", [[call([1, 2], [3])]])], data)
+    assert export("--check", data).code == 0
+    shard = data / "part-00000.parquet"
+    table = parquet.read_table(shard)
+    place = table.schema.get_field_index(column)
+    parquet.write_table(table.drop([column]) if values is None else table.set_column(place, column, values), shard)
+    done = export("--check", data)
+    assert done.code == 2 and says in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]", b"null", b"{", b"\xff\xfe", b'{"schema_version": 1}', b'{"schema_version": 2}']
+)
+def test_a_check_names_the_line_that_is_no_row(tmp_path: Path, line: bytes) -> None:
+    data = tmp_path / "data"
+    export_rl([job_of(tmp_path / "job", [[call([1, 2], [3])]])], data, file_format="jsonl")
+    with (data / "part-00000.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    done = export("--check", data)
+    assert done.code == 2 and "part-00000.jsonl:2 is not a row: " in done.err and done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("files", [None, 3, [3], ["part-00000.parquet"]])
+def test_a_check_names_a_manifest_that_names_no_files(tmp_path: Path, files: object) -> None:
+    write_manifest(tmp_path, {"kind": "rl", "files": files})
+    done = export("--check", tmp_path)
+    assert done.code == 2 and "export.json does not name the export's files" in done.err
+
+
+@pytest.mark.parametrize(
     ("argv", "says"),
     [
         ((), "name the jobs to export"),
@@ -154,3 +206,57 @@ def test_a_request_that_cannot_be_is_one_line(tmp_path: Path, argv: tuple[str, .
     with chdir(tmp_path):
         done = export(*argv)
     assert (done.code, done.err.count("\n")) == (2, 1) and says in done.err
+
+
+KILLED_EXPORT = """
+import os, signal, sys
+from pathlib import Path
+from harness.export.folder import export_folder, write_manifest
+
+moment, target = sys.argv[1], Path(sys.argv[2])
+rename = Path.rename
+
+def killed_before_the_new_one_is_there(path, to):
+    if to == target:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(path, to)
+
+Path.rename = killed_before_the_new_one_is_there
+with export_folder(target) as draft:
+    write_manifest(draft, {"kind": "new"})
+    if moment == "waits":
+        print("waits", flush=True)
+        sys.stdin.read()
+    if moment == "writing":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start_export(moment: str, target: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", KILLED_EXPORT, moment, str(target)]
+    return subprocess.Popen(argv, cwd=REPO, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("moment", ["writing", "replacing"])
+def test_what_a_killed_export_left_is_ended_by_the_next_which_may_fail(tmp_path: Path, moment: str) -> None:
+    target = tmp_path / "data"
+    with export_folder(target) as draft:
+        write_manifest(draft, {"kind": "old"})
+    with start_export(moment, target) as process:
+        assert process.wait(60) == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == (1 if moment == "replacing" else 2), "something was left"
+    with pytest.raises(UsageError, match="nothing to write"), export_folder(target):
+        raise UsageError("nothing to write")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert manifest_of(target) == {"format": "harness-export", "kind": "old"}
+
+
+def test_an_export_leaves_the_draft_of_one_that_runs_alone(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    with start_export("waits", target) as process:
+        assert process.stdout is not None and process.stdout.readline() == "waits\n"
+        (draft,) = tmp_path.iterdir()
+        with export_folder(target) as other:
+            write_manifest(other, {"kind": "old"})
+        assert set(tmp_path.iterdir()) == {draft, target}
+        process.kill()

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from stored import trial, write_trajectory
 
-from harness.store.index.database import IndexMissing, IndexTrouble, default_path
+from harness.store.index.database import Database, IndexMissing, IndexTrouble, default_path
 from harness.store.trajectories import TrajectoryStore
 
 REPO = Path(__file__).parents[2]
@@ -186,6 +186,23 @@ def test_a_damaged_index_says_how_to_mend_it_and_a_rebuild_does(jobs_dir: Path) 
         with pytest.raises(IndexTrouble, match="harness index --rebuild"):
             store.refresh()
         assert store.rebuild().added == 1
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_file_that_is_something_else_is_refused_and_left_as_it_is(tmp_path: Path, anew: bool) -> None:
+    notes, other = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    notes.write_text("my notes\n" * 1000)
+    for statement in ("CREATE TABLE meta (key TEXT, value TEXT)", "INSERT INTO meta VALUES ('title', 'my own')"):
+        with sqlite3.connect(other) as connection:
+            connection.execute(statement)
+        connection.close()
+    for place, says in ((notes, "not a database; name another file"), (other, "is a database of something else")):
+        with pytest.raises(IndexTrouble, match=says):
+            Database(place).prepare(anew=anew)
+    assert notes.read_text() == "my notes\n" * 1000
+    with sqlite3.connect(other) as connection:
+        assert connection.execute("SELECT * FROM meta").fetchall() == [("title", "my own")]
+    connection.close()
 
 
 def test_a_refresh_that_runs_out_of_time_goes_on_where_it_stopped(jobs_dir: Path) -> None:

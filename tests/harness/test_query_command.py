@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harness.cli.main import main
 from harness.failures import Outcome
 from harness.records import AgentUsage
 from harness.store.compact import Compacted, compact_trial
+from harness.store.held import held
 from harness.store.layout import JobPaths, TrialPaths
 from harness.store.rollout import RolloutWriter, SampledCall
 
@@ -95,6 +97,14 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(
     assert code == 2 and line in err and err.count("\n") == 1 and "secret" not in err
 
 
+def test_text_that_is_no_utf_8_is_looked_for_as_the_index_stores_it(
+    jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial(jobs, "c__1", reward=1.0, task_name="torn \ufffd")
+    assert "1 trials" in run(capsys, "query", 'task="torn \udcff"')[1]
+    assert "torn" in run(capsys, "query", "--sql", "SELECT task FROM trials WHERE task LIKE '%\udcff'")[1]
+
+
 def test_index_says_what_it_read_and_what_is_damaged(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (jobs / "job" / "b__1" / "result.json").write_text("{")
     code, out, _ = run(capsys, "index")
@@ -143,6 +153,20 @@ def test_prune_removes_replaced_executions_only_and_only_when_told(
     assert "nothing to prune" in run(capsys, "store", "prune", "jobs", "--yes")[1], "the later one cannot be read"
 
 
+def test_a_prune_sweeps_up_what_a_killed_one_left_and_leaves_a_job_that_runs_out(
+    jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = jobs / "job" / ".pruned.x__1"
+    left.mkdir()
+    with held(JobPaths(jobs / "job")):
+        code, out, err = run(capsys, "store", "prune", "jobs", "--yes")
+    assert code == 0 and "removed 0 executions" in out and "jobs/job is being run by another process: left out" in err
+    assert left.is_dir() and (jobs / "job" / "a__1").is_dir()
+    shutil.rmtree(jobs / "job" / "a__1")
+    assert "nothing to prune" in run(capsys, "store", "prune", "jobs", "--dry-run")[1] and left.is_dir()
+    assert "nothing to prune" in run(capsys, "store", "prune", "jobs")[1] and not left.exists()
+
+
 def test_what_was_compacted_reads_as_before(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = load_trajectory(jobs / "job" / "b__1" / "agent" / "trajectory.json")
     code, out, _ = run(capsys, "store", "compact", "jobs")
@@ -164,10 +188,12 @@ def test_a_compaction_killed_between_its_two_steps_lost_nothing_and_is_finished_
     path = paths.trajectory()
     content = path.read_bytes()
     packed.packed_path(path).write_bytes(packed.pack(content)[:10])
+    path.with_name(".trajectory.json.zst.1.tmp").write_bytes(b"the draft of one that was killed earlier")
     assert packed.read_bytes(path) == content
     done = Compacted()
     compact_trial(paths, done)
     assert done.files == 1 and not path.exists() and packed.read_bytes(path) == content
+    assert [each.name for each in path.parent.iterdir() if each.suffix == ".tmp"] == []
 
 
 def test_a_compressed_file_that_claims_more_than_a_record_holds_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -27,6 +27,7 @@ LOCK_SEC = 60.0
 _ADVISORY_LOCK = 0x6861726E657373
 _POSTGRES_SCHEMA = "harness"
 _DAMAGE = ("malformed", "not a database", "disk image")
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class IndexTrouble(UsageError):
@@ -91,7 +92,8 @@ class Database:
     def prepare(self, *, anew: bool = False) -> str | None:
         """Make the tables where there are none, or none of this version; return a line where others were replaced.
 
-        `anew` replaces them in any case, and a file that is damaged by a new one. Raises IndexTrouble.
+        `anew` replaces them in any case, and a damaged file by a new one. Raises IndexTrouble: then nothing is removed,
+        as where the file is something else than an index.
         """
         if self.path is not None:
             try:
@@ -101,7 +103,8 @@ class Database:
         try:
             return self._prepare(anew)
         except IndexTrouble as trouble:
-            if not anew or self.path is None or not any(word in str(trouble) for word in _DAMAGE):
+            damaged = any(word in str(trouble) for word in _DAMAGE)
+            if not (anew and damaged and self.path is not None and _may_be_index(self.path)):
                 raise
             self.close()
             for suffix in ("", "-wal", "-shm"):
@@ -116,6 +119,8 @@ class Database:
             found = _version_of(connection)
             if found == _current() and not anew:
                 return None
+            if found is None and self.sqlite and _has_tables(connection):
+                raise IndexTrouble(f"{self.name} is a database of something else; name another file with --db")
             _drop_all(connection)
             metadata.create_all(connection)
             connection.execute(meta.insert(), {"key": "schema", "value": _current()})
@@ -137,10 +142,10 @@ class Database:
         try:
             yield
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            cause = getattr(error, "orig", None) or error
-            text = (str(cause).splitlines() or [type(cause).__name__])[0]
-            if self.sqlite and any(word in text for word in _DAMAGE):
-                text += "; make it anew: harness index --rebuild"
+            text = first_line(getattr(error, "orig", None) or error)
+            if self.path is not None and any(word in text for word in _DAMAGE):
+                ours = _may_be_index(self.path)
+                text += "; make it anew: harness index --rebuild" if ours else "; name another file with --db"
             elif self.sqlite and "locked" in text:
                 text = f"another process has been writing it for {LOCK_SEC:g} s"
             raise IndexTrouble(f"index {self.name}: {text}") from error
@@ -153,14 +158,28 @@ def _current() -> str:
 
 
 def _version_of(connection: Connection) -> str | None:
-    """The version of the index that is there; None for none."""
+    """The version of the index that is there; None for none, and for tables of something else."""
     import sqlalchemy as sa
 
     from harness.store.index.tables import meta
 
     if not sa.inspect(connection).has_table(meta.name):
         return None
-    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == "schema")) or "unknown"
+    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == "schema"))
+
+
+def _has_tables(connection: Connection) -> bool:
+    import sqlalchemy as sa
+
+    return bool(sa.inspect(connection).get_table_names())
+
+
+def _may_be_index(path: Path) -> bool:
+    """Whether a file that is no sound database may be a damaged index, and not something else of the user's."""
+    if path.parent.name == FOLDER:
+        return True
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
 
 
 def _drop_all(connection: Connection) -> None:

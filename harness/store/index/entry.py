@@ -9,15 +9,15 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, overload
 
-from harness import packed, strict_json
+from harness import packed
 from harness.atif.model import ObservationResult, Step, Trajectory
 from harness.atif.reader import load_trajectory
 from harness.behaviour.calls import command_of
 from harness.behaviour.combine import in_sequence
 from harness.behaviour.meter import behaviour_of
-from harness.errors import UsageError
+from harness.errors import UsageError, first_line
 from harness.records import AgentUsage, Behaviour, Timing, TrialResult
-from harness.store.index.rows import MAX_COMMAND, CallRow, Entry, TrialRow, timestamp
+from harness.store.index.rows import MAX_COMMAND, CallRow, Entry, TrialRow, stored_text, timestamp
 from harness.store.layout import TrialPaths
 from harness.store.reader import group_of, load_result
 
@@ -54,7 +54,7 @@ def read_entry(root: str, job: str, folder: Path) -> Entry:
         behaviour=_behaviour(result, counted),
         rewards=_rewards(result),
         calls=calls,
-        problem=_text("; ".join(problems))[:_MAX_NAME] or None,
+        problem=stored_text("; ".join(problems))[:_MAX_NAME] or None,
     )
 
 
@@ -136,7 +136,7 @@ def _calls_of_step(step: Step, part: str | None, subagent: str | None) -> Iterat
             step=step.step_id,
             position=position,
             tool=_name(call.function_name),
-            command=None if command is None else _text(command[:MAX_COMMAND]),
+            command=None if command is None else stored_text(command[:MAX_COMMAND]),
             exit_code=_whole(facts.get("exit_code")),
             timed_out=facts.get("timed_out") is True,
         )
@@ -185,13 +185,8 @@ def _name(value: str) -> str: ...
 def _name(value: None) -> None: ...
 def _name(value: str | None) -> str | None:
     """A name, shortened to what a name may reasonably have."""
-    return None if value is None else _text(value[:_MAX_NAME])
-
-
-def _text(value: str) -> str:
-    """Text that every database stores: PostgreSQL knows no NUL."""
-    return strict_json.whole(value).replace("\0", "\ufffd")
+    return None if value is None else stored_text(value[:_MAX_NAME])
 
 
 def _line(error: BaseException) -> str:
-    return _text((str(error).splitlines() or [type(error).__name__])[0])[:_MAX_NAME]
+    return stored_text(first_line(error))[:_MAX_NAME]

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from harness.errors import UsageError
 from harness.store.index.fields import GROUPABLE, Field, Kind, field_of, nearest
-from harness.store.index.rows import timestamp
+from harness.store.index.rows import stored_text, timestamp
 
 Value = str | float | bool | None
 """None is the unknown."""
@@ -132,7 +132,7 @@ def _value(field: Field, op: str, word: str, now: datetime) -> Value:
             if field.choices and op in ("=", "!=") and word not in field.choices:
                 known = ", ".join(field.choices)
                 raise UsageError(f"{field.name} is never {word!r}{nearest(word, field.choices)} (any of {known})")
-            return word.replace("\0", "\ufffd")
+            return stored_text(word)
 
 
 def _number(field: Field, word: str) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from harness import strict_json
+
 MAX_COMMAND = 2000
 """Characters of a command that are kept."""
 
@@ -104,3 +106,8 @@ def timestamp(moment: datetime) -> str:
     """A moment as the index spells it. A moment without a zone is taken for UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def stored_text(value: str) -> str:
+    """Text as every database stores it: what UTF-8 lacks, and the NUL that PostgreSQL lacks, are U+FFFD."""
+    return strict_json.whole(value).replace("\0", "\ufffd")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from harness.errors import UsageError
+from harness import strict_json
+from harness.errors import UsageError, first_line
 from harness.store.index.database import Database
 
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
@@ -32,6 +33,7 @@ class Answer:
 
 def run_sql(database: Database, statement: str, *, limit: int | None, timeout_sec: float) -> Answer:
     """The rows of a query. Raises SqlRefused, and IndexTrouble for an index that cannot be read."""
+    statement = strict_json.whole(statement)
     if not _QUERY.match(statement):
         raise SqlRefused("--sql takes one query that reads: SELECT ..., WITH ... or VALUES ...")
     with database.reading():  # there is an index, and of this version
@@ -73,7 +75,7 @@ def _postgres(database: Database, statement: str, limit: int | None, timeout_sec
     except psycopg.errors.QueryCanceled:
         raise SqlRefused(f"the query took longer than {timeout_sec:g} s") from None
     except psycopg.Error as error:
-        raise SqlRefused(f"SQL: {(str(error).splitlines() or [type(error).__name__])[0]}") from None
+        raise SqlRefused(f"SQL: {first_line(error)}") from None
     finally:
         connection.rollback()
         connection.close()
