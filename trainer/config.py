@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from harness.errors import UsageError
 from trainer.losses.correction import CorrectionConfig
@@ -39,17 +39,20 @@ class RewardConfig(_Table):
     """An attempt with at least this reward counts as positive; decided before any shaping or centring."""
     parts: dict[str, float] = Field(default_factory=dict)
     """Weights by key of the verifier's reward parts; empty takes the headline reward."""
-    overlong: tuple[int, int] | None = None
+    overlong: tuple[PositiveInt, PositiveInt] | None = None
     """(max_length, cache) of DAPO's soft punishment, in sampled tokens; its -1 to 0 is added to the reward."""
     length_weight: float = Field(default=0.0, ge=0)
     """Weight of Kimi K1.5's length reward."""
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class OptimizerConfig(_Table):
     """AdamW and its schedule."""
 
     lr: float = Field(default=1e-6, gt=0, allow_inf_nan=False)
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Decay, Decay] = (0.9, 0.95)
     eps: float = Field(default=1e-8, gt=0)
     """MiniMax-M1 needs 1e-15, since its gradients are of the order 1e-18 to 1e-5."""
     weight_decay: float = Field(default=0.0, ge=0)
@@ -107,7 +110,7 @@ class TrainConfig(_Table):
     policy_version: int | None = Field(default=None, ge=0)
     reference: str | None = None
     monitor: MonitorConfig = MonitorConfig()
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**63)
 
     @field_validator("algo")
     @classmethod
@@ -124,6 +127,8 @@ class TrainConfig(_Table):
                 "a correction with proximal = 'behaviour' would count the sampler's mismatch twice: "
                 "set proximal = 'recompute', or drop the correction"
             )
+        if self.reference is not None and self.kl is None:
+            raise ValueError("a reference is what kl is measured against: set kl.weight, or drop the reference")
         if (self.weighting or self.recipe.weighting) == "constant" and self.max_tokens is None:
             raise ValueError("weighting 'constant' divides by max_tokens, which has to be set")
         return self
@@ -151,9 +156,6 @@ def parse_config(tables: dict[str, Any]) -> TrainConfig:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
+        unknown = first["type"] == "extra_forbidden"
+        message = "there is no such setting" if unknown else first["msg"].removeprefix("Value error, ")
         raise UsageError(f"training: {where + ': ' if where else ''}{message}") from None
-
-
-ALGORITHMS = tuple(RECIPES)
-ADVANTAGES: tuple[str, ...] = get_args(Advantage)

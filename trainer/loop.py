@@ -67,8 +67,9 @@ def train(
             sharded(each.module)
     learner = Learner(policy, config, reference)
     folder = RunFolder(out)
-    progress = _begin(folder, learner, resume, {"export": str(export.resolve()), "model": model, "config": config})
-    run = _Run(source, learner, config, progress, folder, on_step)
+    document = _document(export, model, config)
+    progress = _begin(folder, learner, resume, document)
+    run = _Run(source, learner, config, progress, folder, document, on_step)
     return run.go()
 
 
@@ -80,10 +81,12 @@ class _Run:
         config: TrainConfig,
         progress: Progress,
         folder: RunFolder,
+        document: dict[str, Any],
         on_step: OnStep | None,
     ) -> None:
         self._source, self._learner, self._config = source, learner, config
         self._progress, self._folder, self._on_step = progress, folder, on_step
+        self._document = document
         self._planner = Planner(config, max_tokens=learner.policy.max_tokens)
         self._watch = Monitor(config)
         self._take_up_watch()
@@ -115,6 +118,9 @@ class _Run:
             if not batch.rows:
                 continue
             trained = True
+            if not progress.step and is_first():
+                # Not before: a request that turns out to be impossible leaves nothing behind.
+                self._folder.create(self._document)
             halted = self._step(batch)
             if halted is not None or (self._config.steps is not None and self._done()):
                 return halted
@@ -202,14 +208,19 @@ def _require_same_tokens(source: SampleSource, export: Path, policy: Policy, mod
         raise UsageError(f"{export} was made with another tokenizer than that of {model}")
 
 
-def _begin(folder: RunFolder, learner: Learner, resume: bool, request: dict[str, Any]) -> Progress:
-    document = {
+def _document(export: Path, model: str, config: TrainConfig) -> dict[str, Any]:
+    """What was asked for, as run.json tells it."""
+    return {
         "format": "harness-train",
         "version": 1,
         "harness_version": __version__,
-        **request,
-        "config": request["config"].model_dump(mode="json"),
+        "export": str(export.resolve()),
+        "model": model,
+        "config": config.model_dump(mode="json"),
     }
+
+
+def _begin(folder: RunFolder, learner: Learner, resume: bool, document: dict[str, Any]) -> Progress:
     if resume:
         folder.require_same(document)
         found = checkpoints(folder.checkpoints)
@@ -219,7 +230,5 @@ def _begin(folder: RunFolder, learner: Learner, resume: bool, request: dict[str,
     else:
         progress = Progress()
         folder.require_fresh()
-        if is_first():
-            folder.create(document)
     wait_for_all()
     return progress

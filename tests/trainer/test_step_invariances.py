@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from rl_rows import row
 from tiny_policy import VOCAB, batch_of, cut, gradient, groups, policy, request
 
-from trainer.config import ALGORITHMS
+from trainer.losses.recipes import RECIPES
 from trainer.losses.tokens import Tokens
 from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.samples.batch import TrainingRow
 from trainer.samples.collate import collate
 
-ANY = pytest.mark.parametrize("algo", ALGORITHMS)
+ANY = pytest.mark.parametrize("algo", RECIPES)
 CLOSE = {"rtol": 1e-9, "atol": 1e-10}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
 from trainer.cli import tables_of
+from trainer.config import parse_config
 
 
 def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None:
@@ -51,3 +53,19 @@ def test_an_export_that_is_none_is_one_line_and_exit_code_2(tmp_path: Path) -> N
     )
     assert ended.returncode == 2
     assert ended.stderr.strip() == f"error: {tmp_path} is not an export made by --to-rl"
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"foo": 1}, "training: foo: there is no such setting"),
+        ({"seed": -1}, "training: seed: "),
+        ({"seed": 2**63}, "training: seed: "),
+        ({"optimizer": {"betas": [1, 2]}}, "training: optimizer.betas.0: "),
+        ({"rewards": {"overlong": [10, 0]}}, "training: rewards.overlong.1: "),
+        ({"reference": "model"}, "training: a reference is what kl is measured against"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_refused_before_anything_is_loaded(tables: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        parse_config(tables)

@@ -58,9 +58,10 @@ def test_cispo_on_recorded_attempts_improves_held_out_success(tmp_path: Path) ->
     )
     assert trained.model is not None
     after = AutoModelForCausalLM.from_pretrained(trained.model)
-    held_out = list(range(20_000, 20_000 + HELD_OUT))
-    was = [each.reward for each in rollouts(before, held_out, generator=torch.Generator().manual_seed(1))]
-    now = [each.reward for each in rollouts(after, held_out, generator=torch.Generator().manual_seed(1))]
+    # No setting above was chosen by looking at these tasks.
+    held_out = list(range(70_000, 70_000 + HELD_OUT))
+    was = [each.reward for each in rollouts(before, held_out, generator=torch.Generator().manual_seed(7))]
+    now = [each.reward for each in rollouts(after, held_out, generator=torch.Generator().manual_seed(7))]
     differences = [int(late - early) for early, late in zip(was, now, strict=True)]
     print(f"\nheld-out success {sum(was) / HELD_OUT:.3f} -> {sum(now) / HELD_OUT:.3f}: {sign_flip(differences)}")
     assert sum(now) > sum(was) and sign_flip(differences).better < 0.05

@@ -220,6 +220,12 @@ REFUSALS: dict[str, tuple[list[Any], dict[str, Any], str]] = {
     "no signal": (group([1, 1]), {}, "zero_variance 1"),
     "no log-probabilities": (retokenised(), {}, "cispo divides by the sampler's log-probabilities"),
     "another tokenizer": (group([1, 0], prompt=[VOCAB]), {}, "made with another tokenizer: it holds token 40"),
+    "no such part": (
+        group([1, 0], reward_parts={"tests": 1.0}),
+        {"rewards": {"parts": {"test": 1.0}}},
+        "no attempt has the part test; there is tests",
+    ),
+    "no such device": (group([1, 0]), {"policy": {"device": "cuda9"}}, "policy.device 'cuda9'"),
     "too long": (group([1, 0], prompt=[1] * 300), {}, "too_long 2"),
     "broken": (
         [each for number in range(3) for each in group([None, 1], task=f"t{number}")],
@@ -236,7 +242,7 @@ def test_what_cannot_be_trained_is_one_line_before_any_step(tmp_path: Path, mode
     with pytest.raises(UsageError) as caught:
         go(data, model, tmp_path / "out", **settings)
     assert words in str(caught.value) and "\n" not in str(caught.value)
-    assert not (tmp_path / "out" / "metrics.jsonl").exists() and not (tmp_path / "out" / "model").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_imitation_needs_no_log_probabilities(tmp_path: Path, model: str) -> None:

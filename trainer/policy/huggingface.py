@@ -6,6 +6,7 @@ gathered where a trained token is predicted, and the output layer sees nothing e
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,11 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> Huggi
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UsageError(f"--model {path}: there is no such folder")
+    device = _device(config.device)
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # each of its retries would be two lines
     path = str(Path(path).expanduser()) if path.startswith("~") else path
     try:
         settings = transformers.AutoConfig.from_pretrained(path)
@@ -130,11 +133,17 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> Huggi
         if config.lora is not None:
             model.enable_input_require_grads()
     model.train()
-    return HuggingFacePolicy(model.to(_device(config.device)), tokenizer, config)
+    return HuggingFacePolicy(model.to(device), tokenizer, config)
 
 
 def _device(name: str) -> str:
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"policy.device {name!r}: {_first_line(error)}") from error
+    return name
 
 
 def _without_dropout(settings: Any) -> None:

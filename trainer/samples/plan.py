@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import UsageError
 from harness.export.schema import RLSample
 from trainer import advantages as adv
 from trainer.config import TrainConfig
@@ -136,6 +137,7 @@ class Planner:
 
     def _batch(self, draft: _Draft, step: int, version: int | None) -> StepBatch:
         config = self._config
+        _require_parts(draft.groups, config.rewards.parts)
         rewards = [self._rewards(group) for group in draft.groups]
         estimate = _estimate(self._advantage(step), rewards)
         kept = [
@@ -218,6 +220,14 @@ class Planner:
         outcome = [0.0] * int(chunk.max()) + [advantage]
         returns = np.asarray(adv.chunk_returns(outcome, self._config.gamma), dtype=np.float32)
         return returns[np.maximum(chunk, 0)]
+
+
+def _require_parts(groups: Sequence[Group], parts: dict[str, float]) -> None:
+    """Raises UsageError where no attempt has any of the parts: all rewards would be 0."""
+    told = {key for group in groups for rollout in group.rollouts for key in rollout.rows[0].reward_parts}
+    if groups and parts and not told & parts.keys():
+        known = ", ".join(sorted(told)) or "none at all"
+        raise UsageError(f"rewards.parts: no attempt has the part {' or '.join(parts)}; there is {known}")
 
 
 def _reward(rollout: Rollout, parts: dict[str, float]) -> float | None:
