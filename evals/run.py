@@ -204,9 +204,3 @@ def _planned(paths: JobPaths) -> dict[str, tuple[str, int]]:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def unscored(outcomes: Mapping[str, int]) -> dict[str, int]:
-    """The outcomes that say nothing of the agent, and how often each was."""
-    counted = {Outcome.SCORED.value, Outcome.AGENT_FAILED.value}
-    return {name: count for name, count in outcomes.items() if count and name not in counted}

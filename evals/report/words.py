@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from evals.compare import Comparison
 from evals.difference import points
 from evals.report.attempts import Job
-from evals.run import unscored
 from harness.cli.text import percent
+from harness.failures import Outcome
 
 ALPHA = 0.05
 
@@ -66,8 +66,9 @@ def _extremes(job: Job) -> str:
 
 
 def _missing(job: Job) -> dict[str, int]:
-    counts = unscored(job.card.counts)
-    return {name: count for name, count in counts.items() if not (job.summary.decided and name == "pending")}
+    """The attempts that say nothing of the agent, by outcome; what a stop rule spared is none of them."""
+    others = {Outcome.SCORED, Outcome.AGENT_FAILED, *(["pending"] if job.summary.decided else [])}
+    return {name: count for name, count in job.card.counts.items() if count and name not in others}
 
 
 def comparison(found: Comparison) -> Verdict:
@@ -77,8 +78,9 @@ def comparison(found: Comparison) -> Verdict:
         names = found.pairing.left_out.replace("in the baseline", "in A").replace("in the job", "in B")
         notes.append(f"The jobs are not of the same tasks; left out: {names}.")
     if found.pairing.ungraded:
-        some = found.pairing.ungraded
-        notes.append(f"{_n(len(some), 'task')} left out for want of attempts that count in both: {_some(some)}.")
+        tasks = _n(len(found.pairing.ungraded), "task")
+        names = found.pairing.without_verdict
+        notes.append(f"{tasks} left out for want of attempts that count in both: {names}.")
     overall = found.overall
     if overall is None:
         return Verdict("A and B cannot be compared: no task has attempts that count in both.", tuple(notes))
@@ -116,7 +118,3 @@ def _are(count: int) -> str:
 
 def _were(count: int) -> str:
     return "was" if count == 1 else "were"
-
-
-def _some(names: list[str], shown: int = 5) -> str:
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

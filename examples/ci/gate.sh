@@ -9,7 +9,7 @@ baseline=$2
 out=${3:-gate}
 format=text
 [[ ${GITHUB_ACTIONS:-} != true ]] || format=github
-if [[ ! -e $baseline ]]; then
+if [[ $baseline != git:* && ! -e $baseline ]]; then
     echo "no baseline at $baseline yet: nothing to compare with"
     exit 0
 fi

@@ -82,6 +82,20 @@ def test_the_ci_step_without_a_baseline_has_nothing_to_compare_with(jobs: Path, 
     assert "no baseline" in done.stdout
 
 
+def test_the_ci_step_asks_the_gate_for_a_baseline_that_is_in_git(jobs: Path, tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [GATE, jobs / "base", "git:no-such-branch:base.json", tmp_path / "gate"],
+        env={**environment(), "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "git:no-such-branch:base.json: git has no such file" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["regression-gate.yml", "pre-push.yaml"])
 def test_what_the_ci_examples_call_is_there(name: str) -> None:
     text = (REPO / "examples" / "ci" / name).read_text()

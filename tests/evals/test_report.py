@@ -8,6 +8,7 @@ import re
 import sys
 from base64 import b64encode
 from dataclasses import replace
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -25,14 +26,18 @@ from evals.compare import compare
 from evals.pairing import pair
 from evals.report.attempts import Attempt, Job, load
 from evals.report.behaviour import traits
+from evals.report.bodies import bodies
 from evals.report.bounds import Bounds
 from evals.report.drawings import figures, save
-from evals.report.figures.radar import measured, spokes, why_not
+from evals.report.figures.radar import measured, radar, spokes, why_not
+from evals.report.filters import environment
 from evals.report.inert import cut, inert
 from evals.report.page import write
 from evals.report.words import comparison, verdict
+from evals.scorecard import Scorecard
 from harness.cli.main import main
 from harness.failures import Outcome
+from harness.job.early import Decision
 from harness.records import Behaviour, TrialResult
 
 HARBOR = REPO / "tests" / "harness" / "data" / "harbor-jobs"
@@ -136,6 +141,17 @@ def test_a_job_that_is_running_says_what_is_pending(tmp_path: Path) -> None:
     notes = verdict(load(folder, KNOWN)).notes
     assert "3 of 5 attempts say nothing of the agent (3 pending)" in notes[1]
     assert notes[2] == "3 attempts are still pending: this job is unfinished."
+
+
+def test_what_a_stop_rule_spared_is_told_and_not_missing(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "job", {"a": [1.0, INFRA], "b": [0.0]})
+    decision = Decision(rule="success_rate", above=False, threshold=0.7, alpha=0.05, e_value=21.0, tasks=2)
+    (folder / "result.json").write_text(json.dumps({"n_total_trials": 5, "stopped_early": decision.model_dump()}))
+    said = verdict(load(folder, KNOWN))
+    assert said.line == "agent passed 1 of 2 attempts: 50.0%."
+    assert "1 of 3 attempts says nothing of the agent (1 infra error)" in said.notes[1]
+    assert said.notes[2].startswith("Ended by its stop rule: the success rate is below 70.0%")
+    assert said.notes[2].endswith("; 2 attempts were not needed.")
 
 
 def test_a_job_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
@@ -260,6 +276,19 @@ def test_the_page_has_a_bound_and_keeps_what_failed_last(tmp_path: Path) -> None
     assert shown and all('class="trial failed"' in each for each in shown)
 
 
+def test_of_two_failed_trials_the_later_is_kept(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "job", {"a": [0.0], "b": [0.0], "c": [0.0]})
+    for hour, result in zip((8, 10, 9), sorted(folder.glob("*/result.json")), strict=True):
+        ended = datetime(2025, 1, 1, hour, tzinfo=UTC)
+        change(result, lambda record, ended=ended: setattr(record, "finished_at", ended))  # type: ignore[misc]
+    job = load(folder, KNOWN)
+    template = environment().get_template("attempt.html.j2")
+    whole, _ = bodies([job], template, Bounds())
+    room = len(whole[0, 1]) + len(whole[0, 2])
+    kept, left_out = bodies([job], template, replace(Bounds(), total=room))
+    assert (list(kept), left_out) == ([(0, 1), (0, 2)], 1)
+
+
 def test_a_long_trajectory_loses_its_middle(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "job", {"a": [0.0]})
     write_trajectory(folder / "t0000__1", [{"user": f"turn {n} ends"} for n in range(500)])
@@ -308,6 +337,16 @@ def test_a_category_that_was_not_measured_is_a_gap_and_not_a_zero(tmp_path: Path
     assert spokes([card], KNOWN) == list(KNOWN)
     assert sorted(measured(card)) == sorted(keys), "a zero of five tasks is measured, one task is not"
     assert why_not([card], KNOWN) is None
+    assert _bands(card) == 0, "of the three spokes no two are next to each other"
+    groups |= {f"coding{n}": ["subagents"] for n in range(5)}
+    card = load(write_job(tmp_path / "neighbours", ends, categories=groups), KNOWN).card
+    assert _bands(card) == 1, "memory and subagents are"
+
+
+def _bands(card: Scorecard) -> int:
+    """The pieces of the radar between two spokes."""
+    elements = ET.fromstring(radar([card], KNOWN).svg("")).iter("path")
+    return sum("fill-first" in (each.get("class") or "") and each.get("opacity") == "0.16" for each in elements)
 
 
 def test_two_categories_make_no_radar_and_the_page_says_why(tmp_path: Path) -> None:

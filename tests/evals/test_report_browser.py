@@ -126,7 +126,8 @@ def test_a_page_opens_from_disk_without_a_complaint_or_a_request(name, dark, rep
 def test_nothing_sticks_out_at_390_pixels_with_every_trial_open(name, reports, open_tab) -> None:  # type: ignore[no-untyped-def]
     page = open_tab(reports[name], phone=True).page
     page.screenshot(path=artifacts() / f"report-{name}-phone.png")
-    page.evaluate("for (const each of [...document.querySelectorAll('details')].slice(0, 40)) each.open = true")
+    assert page.evaluate("window.innerWidth") == PHONE["width"]
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.locator("#list > details").first.scroll_into_view_if_needed()
     page.screenshot(path=artifacts() / f"report-{name}-phone-trial.png")
@@ -212,6 +213,8 @@ def test_every_text_stands_out_from_its_ground(dark, reports, open_tab) -> None:
     faint = page.evaluate(CONTRAST)
     assert faint == []
     page.screenshot(path=artifacts() / f"report-trials-{'dark' if dark else 'light'}.png")
+    colour = {name: page.evaluate(COLOUR, f".{name} .tag") for name in ("call", "result")}
+    assert colour["call"] != colour["result"], "a call stands out from what it returned"
 
 
 def test_what_is_printed_has_no_controls(reports, open_tab) -> None:  # type: ignore[no-untyped-def]
@@ -220,6 +223,8 @@ def test_what_is_printed_has_no_controls(reports, open_tab) -> None:  # type: ig
     assert page.locator(".filters:visible, nav:visible, .skip:visible").count() == 0
     assert page.locator(".verdict:visible").count() == 1
 
+
+COLOUR = "(selector) => getComputedStyle(document.querySelector(selector)).color"
 
 CONTRAST = """() => {
   const numbers = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);

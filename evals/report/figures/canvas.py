@@ -49,16 +49,14 @@ class Canvas:
         self._axes.set_xlim(0, width)
         self._axes.set_ylim(height, 0)
 
-    def line(
-        self, points: Sequence[Point], colour: str, width: float = 1, *, dashed: bool = False, round_ends: bool = False
-    ) -> None:
+    def line(self, points: Sequence[Point], colour: str, width: float = 1, *, dashed: bool = False) -> None:
         """A polyline."""
         self._axes.plot(
             *zip(*points, strict=True),
             color=colour,
             linewidth=width,
             linestyle=(0, (4, 3)) if dashed else "-",
-            solid_capstyle="round" if round_ends else "butt",
+            solid_capstyle="butt",
             clip_on=False,
             scalex=False,
             scaley=False,
