@@ -87,4 +87,4 @@ def test_a_proxy_that_could_not_start_leaves_no_tape_in_the_way_of_the_next_try(
     ],
 )
 def test_a_weight_is_what_follows_the_last_equals_sign(text: str, expected: tuple[str, float]) -> None:
-    assert weighted(text) == expected
+    assert weighted([text]) == dict([expected])
