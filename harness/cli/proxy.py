@@ -141,6 +141,7 @@ async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
 def _greet(lease: Lease) -> None:
     typer.echo(f"export OPENAI_BASE_URL={lease.openai_base_url} OPENAI_API_KEY={lease.key}")
     typer.echo(f"export ANTHROPIC_BASE_URL={lease.anthropic_base_url} ANTHROPIC_API_KEY={lease.key}")
+    typer.echo(f"export GOOGLE_GEMINI_BASE_URL={lease.google_base_url} GEMINI_API_KEY={lease.key}")
     typer.echo("serving until Ctrl-C", err=True)
 
 

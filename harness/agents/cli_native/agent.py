@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from backends.spec import Layer
-from harness.agents.cli_native.config import CliConfig
+from harness.agents.cli_native.config import CliConfig, Dialect
 from harness.agents.cli_native.ends import read_end
 from harness.agents.cli_native.install import PREFIX
 from harness.agents.cli_native.program import Ended, Program
@@ -17,6 +17,7 @@ from harness.agents.protocol import AgentResult, AgentRun
 from harness.errors import AgentSetupError
 from harness.failures import AgentStop
 from harness.proxy import Budget, Lease, ModelProxy, relayed
+from harness.proxy.queue.relay import Address
 from harness.proxy.service import Source
 from harness.redaction import Redactor
 from harness.store.files import write_atomic
@@ -95,12 +96,11 @@ class CliAgent:
     @asynccontextmanager
     async def _reach(self, lease: Lease, run: AgentRun) -> AsyncIterator[_Reach]:
         """Directly where the sandbox reaches this machine, else through a queue of files inside it."""
-        anthropic = self._config.dialect == "messages"
         if run.sandbox.host_address is not None:
-            yield _Reach(base_url=lease.anthropic_base_url if anthropic else lease.openai_base_url, key=lease.key)
+            yield _Reach(base_url=_base_url(lease, self._config.dialect), key=lease.key)
             return
         async with relayed(lease, run.sandbox, user=run.step.agent_user) as inside:
-            yield _Reach(base_url=inside.anthropic_base_url if anthropic else inside.openai_base_url, key=inside.key)
+            yield _Reach(base_url=_base_url(inside, self._config.dialect), key=inside.key)
 
     def _program(self, run: AgentRun, reach: _Reach) -> Program:
         config = self._config
@@ -169,6 +169,17 @@ class CliAgent:
         if stop is AgentStop.EXITED:
             detail = f"exit code {ended.exit_code}: {detail or words}"
         return AgentResult(stop=stop, detail=detail, metadata=metadata)
+
+
+def _base_url(address: Lease | Address, dialect: Dialect) -> str:
+    """What clients of a dialect are told to add their paths to."""
+    match dialect:
+        case "messages":
+            return address.anthropic_base_url
+        case "gemini":
+            return address.google_base_url
+        case "chat" | "responses":
+            return address.openai_base_url
 
 
 def filled(template: str, known: dict[str, str | int | None]) -> str | None:
