@@ -1,9 +1,9 @@
-"""Four real agent programs, from the package registries, solve a task in real containers through the model proxy.
+"""Real agent programs, from the package registries, solve a task in real containers through the model proxy.
 
 Each runs as it is, once with the network and once without; a policy on this machine's loopback samples what it answers,
-token by token. Their images take minutes and the registries to build, so these tests run where CI or
-HARNESS_TEST_CLIS=1 asks for them; once built, the images stay. Where an image could not be built and a registry does
-not answer this machine either, CI leaves them out and says so; any other failure to build one is ours.
+token by token. Their images take minutes and the registries to build, so these tests run where HARNESS_TEST_CLIS=1 asks
+for them, and four of the programs in CI too; once built, the images stay. Where an image could not be built and a
+registry does not answer this machine either, CI leaves them out and says so; any other failure to build one is ours.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ pytestmark = [
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
         not REQUIRED and not is_ci(),
-        reason="HARNESS_TEST_CLIS=1 installs four agent programs from the package registries",
+        reason="HARNESS_TEST_CLIS=1 installs agent programs from the package registries",
     ),
 ]
 
 CLIS = ("mini-swe-agent", "qwen-code", "codex", "claude-code")
-DIALECTS = {"mini-swe-agent": "chat", "qwen-code": "chat", "codex": "responses", "claude-code": "messages"}
+MORE = ("gemini-cli", "opencode", "kimi-code", "aider") if REQUIRED else ()
+DIALECTS = {"codex": "responses", "claude-code": "messages", "gemini-cli": "gemini"}
+"""Of those that do not speak chat completions."""
+ANSWERS = {"aider": 1}
+"""Of those that do it without looking at it."""
 
-# Everything that the four need to be installed, so that each of their layers is a download and no more.
+# Everything that they need to be installed, so that each of their layers is a download and no more.
 DOCKERFILE = """\
 FROM debian:bookworm-slim
 COPY ca.crt /usr/local/share/ca.crt
@@ -73,6 +77,7 @@ reward=0
 echo $reward > /logs/verifier/reward.txt
 """
 SHELLS = {"bash": "command", "Bash": "command", "run_shell_command": "command", "exec_command": "cmd"}
+WHOLE_FILE = "hello.txt\n```\nhello\n```\n"
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -95,6 +100,8 @@ class Worker:
 
     def _next(self, request: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, str]]]:
         turn = sum(message["role"] == "assistant" for message in request["messages"])
+        if not request.get("tools"):
+            return WHOLE_FILE, []
         shell = next(each["function"]["name"] for each in request["tools"] if each["function"]["name"] in SHELLS)
         commands = ["echo hello > /app/hello.txt", "cat /app/hello.txt", *([SUBMIT] if self.submits else [])]
         if turn >= len(commands):
@@ -150,20 +157,21 @@ async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Tria
     return found, worker
 
 
-@pytest.mark.parametrize("cli", CLIS)
+@pytest.mark.parametrize("cli", (*CLIS, *MORE))
 async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: str, tmp_path: Path) -> None:
     trials, worker = await solve(tmp_path, cli)
+    dialect, count = DIALECTS.get(cli, "chat"), ANSWERS.get(cli, 3)
     assert set(trials) == {"open", "closed"}
     for trial in trials.values():
         failure = json.dumps(trial.result["failure"])
         assert (trial.result["outcome"], trial.result["reward"]) == ("scored", 1.0), failure
         assert trial.result["tags"] == [], failure
+        assert trial.result["agent_result"]["stop"] == "finished", trial.result["agent_result"]
         trajectory = load_trajectory(trial.folder / "agent" / "trajectory.json")
         assert findings(trajectory) == []
-        answers = [step for step in trajectory.steps if step.source == "agent"]
-        assert [(step.extra or {}).get("dialect") for step in answers] == [DIALECTS[cli]] * 3
-        assert trial.result["agent_result"]["n_sampled_calls"] == 3
-        assert len(trial.sampled) == 3
+        answers = [step for step in trajectory.steps if step.source == "agent" and not step.is_copied_context]
+        assert [(step.extra or {}).get("dialect") for step in answers] == [dialect] * count
+        assert trial.result["agent_result"]["n_sampled_calls"] == len(trial.sampled) == count
         for path in (path for path in trial.folder.rglob("*") if path.is_file()):
             assert b"sk-harness-" not in path.read_bytes(), path
     sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]

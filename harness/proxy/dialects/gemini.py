@@ -13,7 +13,6 @@ from harness.llm.protocol import Reply
 from harness.proxy.dialects.gemini_input import field, messages_of, text_of
 from harness.proxy.dialects.gemini_tools import choice_of, functions_of, json_schema
 from harness.proxy.dialects.protocol import (
-    KEEP_ALIVE,
     ErrorAnswer,
     Json,
     Kind,
@@ -112,7 +111,7 @@ class _GeminiStream:
             parts.append({"text": thought, "thought": True})
         if text:
             parts.append({"text": text})
-        return event(_event(parts, self._head, self._asked)) if parts else KEEP_ALIVE
+        return event(_event(parts, self._head, self._asked)) if parts else b""  # comments are no part of this API
 
     def finish(self, reply: Reply) -> bytes:
         return event({**_event(_calls(reply), self._head, self._asked, reply), **_usage(reply)})
