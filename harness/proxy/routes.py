@@ -67,12 +67,12 @@ def route_of(method: str, path: str, query: Mapping[str, str], headers: Mapping[
 
 def _googles(method: str, path: str, query: Mapping[str, str]) -> Route:
     name, _, action = path.rpartition(":")
-    told = {"model": name.removeprefix("models/")}
+    name = name.removeprefix("models/")
     match method, action:
         case "POST", "generateContent" if name:
-            return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={**told, "stream": False})
+            return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={"model": name, "stream": False})
         case "POST", "streamGenerateContent" if name and query.get("alt") == "sse":
-            return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={**told, "stream": True})
+            return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={"model": name, "stream": True})
         case "POST", "countTokens" if name:
             return Route(wanted=Wanted.COUNT, dialect=_GEMINI, tell=lambda count: {"totalTokens": count})
         case "GET", "models":

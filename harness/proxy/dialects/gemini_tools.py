@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from harness.proxy.dialects.gemini_input import field
@@ -46,7 +47,8 @@ def choice_of(choice: Json) -> dict[str, Any]:
 
 def json_schema(schema: Json) -> dict[str, Any]:
     """A schema in Google's form as JSON's: types in small letters, null as a type, numbers of 64 bits as numbers."""
-    made = {str(key): value for key, value in schema.items() if key not in _UNKNOWN}
+    made = {_camel(str(key)): value for key, value in schema.items()}
+    made = {key: value for key, value in made.items() if key not in _UNKNOWN}
     for key in _NESTED:
         if isinstance(made.get(key), dict):
             made[key] = json_schema(made[key])
@@ -63,6 +65,10 @@ def json_schema(schema: Json) -> dict[str, Any]:
         kind = made["type"].lower()
         made["type"] = [kind, "null"] if schema.get("nullable") is True else kind
     return made
+
+
+def _camel(key: str) -> str:
+    return re.sub("_([a-z])", lambda found: found[1].upper(), key)
 
 
 def _parameters(function: Json) -> dict[str, Any]:
