@@ -166,7 +166,6 @@ async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: 
         failure = json.dumps(trial.result["failure"])
         assert (trial.result["outcome"], trial.result["reward"]) == ("scored", 1.0), failure
         assert trial.result["tags"] == [], failure
-        assert trial.result["agent_result"]["stop"] == "finished", trial.result["agent_result"]
         trajectory = load_trajectory(trial.folder / "agent" / "trajectory.json")
         assert findings(trajectory) == []
         answers = [step for step in trajectory.steps if step.source == "agent" and not step.is_copied_context]

@@ -53,6 +53,7 @@ class CliConfig(EndpointConfig):
     version: str
     dialect: Dialect
     command: str
+    continues: bool = False
     """Run by the sandbox's shell in its workdir, with the instruction on stdin. Its variables: those of `env`, `MODEL`,
     `LOGS` (a folder whose content is kept), `PREFIX`, and `SKILLS`, `CONTEXT_WINDOW`, `MAX_OUTPUT_TOKENS` if set."""
     env: dict[str, str] = Field(default_factory=dict)

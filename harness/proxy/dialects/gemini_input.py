@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, plain, sequence
@@ -32,22 +33,39 @@ def text_of(content: object) -> str:
 def messages_of(contents: object) -> list[dict[str, Any]]:
     """Chat messages. Raises Trouble for what cannot be understood."""
     messages: list[dict[str, Any]] = []
-    unanswered: list[Json] = []
+    calls = _Calls([])
     for content in sequence(contents):
         if not isinstance(content, dict):
             raise Trouble(Kind.MALFORMED, "contents: a list of objects is required")
         role, parts = content.get("role") or "user", [mapping(part) for part in sequence(content.get("parts"))]
         if role == "model":
             messages.append(_answer(parts, len(messages)))
-            unanswered = list(messages[-1].get("tool_calls", ()))
+            calls = _Calls(messages[-1].get("tool_calls", ()))
         elif role in ("user", "function"):
             given = [mapping(field(part, "functionResponse")) for part in parts if field(part, "functionResponse")]
-            messages += [_result(each, unanswered) for each in given]
+            results = [{"role": "tool", "tool_call_id": calls.of(each), "content": _result(each)} for each in given]
+            messages += [each for at, each in enumerate(results) if each not in results[:at]]  # some say it twice
             rest = [_part(part) for part in parts if not field(part, "functionResponse")]
             messages += [{"role": "user", "content": plain(rest)}] if rest else []
         else:
             raise Trouble(Kind.MALFORMED, f"contents: unknown role {str(role)[:40]!r}")
     return messages
+
+
+class _Calls:
+    """The calls of an answer, and which of them a result is of."""
+
+    def __init__(self, calls: Sequence[Json]) -> None:
+        self._ids = {each["id"] for each in calls}
+        self._unanswered = [(str(each["id"]), each["function"]["name"]) for each in calls]
+
+    def of(self, result: Json) -> str:
+        """The call of the result's id, else the first unanswered one of its name."""
+        given = str(result.get("id") or "")
+        if given not in self._ids:
+            given = next((call_id for call_id, name in self._unanswered if name == result.get("name")), given)
+        self._unanswered = [each for each in self._unanswered if each[0] != given]
+        return given
 
 
 def _answer(parts: list[Json], position: int) -> dict[str, Any]:
@@ -73,20 +91,9 @@ def _answer(parts: list[Json], position: int) -> dict[str, Any]:
     return message
 
 
-def _result(given: Json, unanswered: list[Json]) -> dict[str, Any]:
-    """A function's result, for the call of its id, else for the first unanswered one of its name."""
-    same_id = (each for each in unanswered if each["id"] == given.get("id"))
-    same_name = (each for each in unanswered if each["function"]["name"] == given.get("name"))
-    call = next(same_id, None) or next(same_name, None)
-    if call is not None:
-        unanswered.remove(call)
+def _result(given: Json) -> Any:
     parts = [{"type": "text", "text": _said(mapping(given.get("response")))}]
-    parts += [_part(mapping(part)) for part in sequence(given.get("parts"))]
-    return {
-        "role": "tool",
-        "tool_call_id": call["id"] if call else str(given.get("id") or ""),
-        "content": plain(parts),
-    }
+    return plain([*parts, *(_part(mapping(part)) for part in sequence(given.get("parts")))])
 
 
 def _said(response: Json) -> str:

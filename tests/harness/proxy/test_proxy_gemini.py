@@ -207,6 +207,20 @@ async def test_calls_and_results_without_ids_belong_together_by_name_and_order(t
     ]
 
 
+async def test_a_result_that_is_said_twice_is_one(tmp_path: Path) -> None:
+    """Gemini CLI says all of them twice once it resumes a session."""
+    results = [_result("weather", id, output=id) for id in ("a", "a", "b", "b")]
+    history = [
+        _content("user", types.Part(text="x")),
+        _content("model", _call("weather", "a"), _call("weather", "b")),
+        _content("user", *results),
+    ]
+    async with speaking(tmp_path, completion("ok")) as (upstream, _, models):
+        await models.generate_content(model="g", contents=history)
+    said = [(each["tool_call_id"], each["content"]) for each in upstream.requests[0]["messages"][2:]]
+    assert said == [("a", "a"), ("b", "b")]
+
+
 async def test_images_pass_and_answers_in_json_are_asked_for_by_a_schema(tmp_path: Path) -> None:
     image = types.Part.from_bytes(data=b"png", mime_type="image/png")
     config = types.GenerateContentConfig(
