@@ -48,6 +48,7 @@ DIALECTS = {"codex": "responses", "claude-code": "messages", "gemini-cli": "gemi
 """Of those that do not speak chat completions."""
 ANSWERS = {"aider": 1}
 """Of those that do it without looking at it."""
+TALKERS = ("claude-code", *(("codex", "qwen-code", "gemini-cli", "opencode", "kimi-code") if REQUIRED else ()))
 
 # Everything that they need to be installed, so that each of their layers is a download and no more.
 DOCKERFILE = """\
@@ -70,6 +71,7 @@ build_timeout_sec = 900.0
 memory_mb = 2048
 allow_internet = {internet}
 """
+TURNS = '[metadata.harness]\nturns = ["And now look again."]\n'
 TEST = """\
 #!/bin/sh
 reward=0
@@ -130,12 +132,12 @@ class Trial:
         return [(list(call.prompt_ids or ()), list(call.completion_ids or ())) for call in calls]
 
 
-async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Trial], Worker]:
+async def solve(folder: Path, agent: str, *options: str, toml: str = TOML) -> tuple[dict[str, Trial], Worker]:
     """A job of two tasks, with and without a network, in which one policy is asked."""
     tasks, jobs = folder / "tasks", folder / "jobs"
     bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
     for name, internet in (("open", "true"), ("closed", "false")):
-        make_task(tasks, name, toml=TOML.format(internet=internet), test=TEST, dockerfile=DOCKERFILE)
+        make_task(tasks, name, toml=toml.format(internet=internet), test=TEST, dockerfile=DOCKERFILE)
         shutil.copyfile(bundle, tasks / name / "environment" / "ca.crt")
     worker = Worker(submits=agent == "mini-swe-agent")
     async with serving(worker) as endpoint:
@@ -173,6 +175,19 @@ async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: 
         assert trial.result["agent_result"]["n_sampled_calls"] == len(trial.sampled) == count
         for path in (path for path in trial.folder.rglob("*") if path.is_file()):
             assert b"sk-harness-" not in path.read_bytes(), path
+    sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]
+    assert sorted(call for trial in trials.values() for call in trial.sampled) == sorted(sampled)
+
+
+@pytest.mark.parametrize("cli", TALKERS)
+async def test_a_real_program_goes_on_when_the_user_says_more(cli: str, tmp_path: Path) -> None:
+    trials, worker = await solve(tmp_path, cli, toml=TOML + TURNS)
+    for trial in trials.values():
+        failure = json.dumps(trial.result["failure"])
+        assert (trial.result["outcome"], trial.result["reward"], trial.result["tags"]) == ("scored", 1.0, []), failure
+        assert trial.result["user"]["turns"] == 1
+        assert "And now look again." in (trial.folder / "agent" / "trajectory.json").read_text()
+        assert len(trial.sampled) >= 4
     sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]
     assert sorted(call for trial in trials.values() for call in trial.sampled) == sorted(sampled)
 
