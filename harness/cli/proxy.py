@@ -67,7 +67,7 @@ def proxy(
 ) -> int:
     """Serve a model to an agent of any dialect, and record what it does.
 
-    Speaks OpenAI's chat completions and responses, and Anthropic's messages. Ends with Ctrl-C.
+    Speaks OpenAI's chat completions and responses, Anthropic's messages, and Google's Gemini API. Ends with Ctrl-C.
     """
     from harness.proxy import Budget, ModelProxy
 
