@@ -67,7 +67,7 @@ def proxy(
 ) -> int:
     """Serve a model to an agent of any dialect, and record what it does.
 
-    Speaks OpenAI's chat completions and responses, and Anthropic's messages. Ends with Ctrl-C.
+    Speaks OpenAI's chat completions and responses, Anthropic's messages, and Google's Gemini API. Ends with Ctrl-C.
     """
     from harness.proxy import Budget, ModelProxy
 
@@ -141,6 +141,7 @@ async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
 def _greet(lease: Lease) -> None:
     typer.echo(f"export OPENAI_BASE_URL={lease.openai_base_url} OPENAI_API_KEY={lease.key}")
     typer.echo(f"export ANTHROPIC_BASE_URL={lease.anthropic_base_url} ANTHROPIC_API_KEY={lease.key}")
+    typer.echo(f"export GOOGLE_GEMINI_BASE_URL={lease.google_base_url} GEMINI_API_KEY={lease.key}")
     typer.echo("serving until Ctrl-C", err=True)
 
 
