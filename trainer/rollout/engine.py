@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -21,8 +21,7 @@ from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.rollout.lane import Lane
 from trainer.rollout.sampling import LogprobsMode
 from trainer.rollout.sequence import Generation
-
-OnUpdate = Literal["finish", "continue"]
+from trainer.rollout.update import OnUpdate
 
 
 class QueueFull(Exception):
