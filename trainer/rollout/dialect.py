@@ -17,6 +17,8 @@ from trainer.policy.tiny import CALL
 
 Json = Mapping[str, Any]
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What OpenAI lets a tool be called; clients rewrite anything else, and with it the history."""
 _HERMES = "<tool_call>"
 _HERMES_CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
@@ -79,10 +81,11 @@ class Dialect:
         return self._pieces[token]
 
     def parse(self, text: str, tools: Sequence[Json]) -> tuple[str, list[Call]]:
-        """An answer as what it says and what it calls. What is no whole call stays text."""
+        """An answer as what it says and what it calls; all of it is text where one call is none."""
         if not tools or self.marker is None or self.marker not in text:
             return text, []
-        return _parse_lines(text, tools) if self.marker == CALL else _parse_hermes(text)
+        content, calls = _parse_lines(text, tools) if self.marker == CALL else _parse_hermes(text)
+        return (content, calls) if all(_NAME.fullmatch(call.name) for call in calls) else (text, [])
 
 
 def _for_template(message: Json) -> dict[str, Any]:
