@@ -251,12 +251,16 @@ def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path:
     try:
         url = first_line(log, process)
         body = json.dumps({**HELLO, "max_tokens": 4000, "ignore_eos": True}).encode()
-        with pytest.raises(urllib.error.HTTPError, match="503"), ThreadPoolExecutor() as pool:
+        with pytest.raises(urllib.error.HTTPError) as refused, ThreadPoolExecutor() as pool:
             asked = pool.submit(urllib.request.urlopen, f"{url}/chat/completions", body, 30)
             while running(url) == 0:
                 time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             asked.result()
+        with refused.value as error:
+            assert (error.code, json.load(error)["error"]["message"]) == (
+                *(503, "the answer could not be sampled: the server is shutting down"),
+            )
         assert process.wait(15) == 0
     finally:
         process.kill()
