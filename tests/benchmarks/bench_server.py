@@ -2,9 +2,10 @@
 
 - throughput: 16 requests at once against the same requests one after the other, in turns; tokens for each second of
   wall time, at least 4 times as many in the best of the rounds;
-- new weights: the time that the engine stands still for them, and the longest a stream waits for its next token while
-  they come; at most 200 ms. The server is busy all the while, so what it waits for beyond its own CPU time is the
-  machine's other work, and the second is multiplied by the share of a core that it had;
+- new weights: the time that the engine stands still for them, at most 200 ms; and the longest that one of 16 streams
+  waits for its next token while they come: as long where answers finish on the old weights, twice as long where they
+  continue on the new ones, which first read again what there is. The server is busy all the while, so what it waits
+  for beyond its own CPU time is the machine's other work: this is multiplied by the share of a core that it had;
 - the prefix cache: the prompts of a trial of 12 turns, read anew in every turn or only on; at least twice as quick.
 """
 
@@ -97,8 +98,12 @@ async def test_sixteen_at_once_sample_four_times_as_fast_as_one_after_the_other(
     assert max(ratio, by_cpu) >= 4
 
 
-@pytest.mark.parametrize("server", [("--on-update", "finish"), ("--on-update", "continue")], indirect=True)
-async def test_new_weights_hold_nobody_up(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("server", "limit"),
+    [(("--on-update", "finish"), 0.2), (("--on-update", "continue"), 0.4)],
+    indirect=["server"],
+)
+async def test_new_weights_hold_nobody_up(server: Server, limit: float, tmp_path: Path) -> None:
     save_tiny(tmp_path, seed=5)
     stalls: list[float] = []
     async with aiohttp.ClientSession() as session:
@@ -132,7 +137,7 @@ async def test_new_weights_hold_nobody_up(server: Server, tmp_path: Path) -> Non
     print(f"\nthe engine stood still for {max(stalls) * 1e3:.2f} ms; the longest wait for a token was ", end="")
     print(f"{moved * 1e3:.0f} ms ({quiet * 1e3:.0f} without new weights) at {share:.0%} of a core")
     assert max(stalls) < 0.2
-    assert moved * share < 0.2
+    assert moved * share < limit
 
 
 async def test_a_trials_turns_are_read_once(tmp_path: Path) -> None:
