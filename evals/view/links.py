@@ -18,6 +18,11 @@ def trials(*terms: str) -> str:
     return "/trials?" + urlencode({"q": " ".join(terms)}, errors="surrogateescape")
 
 
+def events(**of: str) -> str:
+    """The stream of what changes, of a job or of a trial."""
+    return "/events?" + urlencode(of, errors="surrogateescape")
+
+
 def term(name: str, value: str) -> str:
     """A term of the filter language, quoted."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
