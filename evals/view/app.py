@@ -51,6 +51,8 @@ def application(site: Site, token: str, port: int, stop: asyncio.Event) -> ASGIA
         Route("/", page(jobs.home)),
         Route("/job/{job}", page(jobs.overview)),
         Route("/behaviour/{job}", page(jobs.behaviour)),
+        Route("/figures/{job}", page(jobs.drawings)),
+        Route("/figures/{job}/{other}", page(jobs.drawings)),
         Route("/compare", page(jobs.comparison)),
         Route("/trials", page(trials.trials)),
         Route("/trial/{job}/{trial}", page(trial.trial)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evals.compare import compare
+from evals.compare import Comparison, compare
 from evals.pairing import pair
+from evals.report.attempts import Job
 from evals.report.context import comparison_context, job_context, side_by_side
-from evals.report.drawings import Figure, figures
-from evals.view.links import ViewLinks, events
+from evals.report.drawings import figures
+from evals.view.links import ViewLinks, events, path_to
 from evals.view.site import Site
 from harness.store.files import read_json
 from harness.store.held import is_held
@@ -106,13 +108,22 @@ def home(site: Site, request: Request) -> Response:
     return site.render(
         "home.html.j2",
         title="Jobs",
-        glances=seen[start : start + PAGE],
+        glances=[_counted(site, each) for each in seen[start : start + PAGE]],
         total=len(seen),
         runs=list(runs.values()),
         page=start // PAGE + 1,
         pages=-(-len(seen) // PAGE),
         events="/events",
     )
+
+
+def _counted(site: Site, each: Glance) -> Glance:
+    """With the index's numbers, where the job's own record has none."""
+    if each.done is not None:
+        return each
+    job = site.numbers.job(each.name)
+    row = job.card.all
+    return replace(each, done=len(job.summary.last), total=row.total, n=row.n, rate=row.rate, interval=row.interval)
 
 
 def page_number(request: Request) -> int:
@@ -132,20 +143,13 @@ def overview(site: Site, request: Request) -> Response:
         jobs=[{**job_context(job), "traits": []}],
         compared=None,
         links=ViewLinks([job.name]),
-        figures=_drawn(site, job.name),
+        figures=[],
+        figures_at=path_to("figures", job.name),
         glance=glance(paths),
         tasks=tasks[:_TASKS],
         n_tasks=len(tasks),
         events=events(job=job.name),
     )
-
-
-def _drawn(site: Site, *names: str) -> list[Figure]:
-    jobs = [site.numbers.job(name) for name in names]
-    found = None
-    if len(jobs) == 2:
-        found = compare(jobs[0].run, jobs[1].run, pair(jobs[0].run, jobs[1].run), site.categories)
-    return figures(jobs, found, site.categories)
 
 
 def behaviour(site: Site, request: Request) -> Response:
@@ -167,13 +171,26 @@ def comparison(site: Site, request: Request) -> Response:
     if "" in names or names[0] == names[1]:
         return site.render("refused.html.j2", title="Compare", why="Choose two different jobs, A and B.")
     jobs = [site.numbers.job(site.job(name).root.name) for name in names]
-    base, new = (job.run for job in jobs)
-    found = compare(base, new, pair(base, new), site.categories)
+    found = _compared(site, jobs)
     return site.render(
         "compare.html.j2",
         title=f"{names[0]} and {names[1]}",
         jobs=[{**job_context(job), "traits": []} for job in jobs],
         compared=comparison_context(found),
         links=ViewLinks(names),
-        figures=figures(jobs, found, site.categories),
+        figures=[],
+        figures_at=path_to("figures", *names),
     )
+
+
+def drawings(site: Site, request: Request) -> Response:
+    """The figures of a job, or of two compared: a piece of their page, which is there before they are drawn."""
+    names = [request.path_params[each] for each in ("job", "other") if each in request.path_params]
+    jobs = [site.numbers.job(site.job(name).root.name) for name in names]
+    found = _compared(site, jobs) if len(jobs) > 1 else None
+    return site.render("figures.html.j2", figures=figures(jobs, found, site.categories))
+
+
+def _compared(site: Site, jobs: Sequence[Job]) -> Comparison:
+    base, new = (job.run for job in jobs)
+    return compare(base, new, pair(base, new), site.categories)

@@ -63,10 +63,10 @@ def _job(site: Site, paths: JobPaths) -> State:
         now = glance(paths)
     except OSError:
         return {"version": "gone"}
-    seen = site.index.store.count(term("job", paths.root.name))
+    seen, newest = site.index.store.state(term("job", paths.root.name))
     done = now.done if now.done is not None else seen
     return {
-        "version": f"{seen}.{now.changed}",
+        "version": f"{seen}.{newest}.{now.changed}",
         "done": done,
         "total": now.total,
         "running": now.running,

@@ -20,7 +20,7 @@ from harness.job.summary import Finished
 from harness.records import Behaviour
 from harness.store.layout import JobPaths
 
-_KEPT = 6
+_KEPT = 12
 """Jobs whose numbers are remembered: some megabytes each, for 20,000 trials."""
 
 _FINISHED = (
@@ -45,7 +45,7 @@ class Numbers:
 
     def job(self, name: str, *, behaviour: bool = False) -> Job:
         """A job, with what its agents did where that is asked for. Raises IndexTrouble."""
-        state = (self._index.version, _stamp(JobPaths(self._folder / name).result))
+        state = (self._index.store.state(term("job", name)), _stamp(JobPaths(self._folder / name).result))
         key = (name, behaviour)
         with self._lock:  # also so that one who asks twice waits for the first answer
             known = self._known.get(key)

@@ -133,6 +133,14 @@ class TrajectoryStore:
         with self.database.reading() as connection:
             return int(connection.scalar(count_trials(parse_filter(text))) or 0)
 
+    def state(self, text: str = "") -> tuple[int, int]:
+        """Two numbers, how many they are the first, that change whenever one of those trials changes."""
+        from harness.store.index.select import state_of
+
+        with self.database.reading() as connection:
+            count, newest = connection.execute(state_of(parse_filter(text))).one()
+            return int(count), int(newest or 0)
+
     def counts(self, text: str) -> list[dict[str, Any]]:
         """For a filter with `by:NAME`: a row for each value, with trials, mean reward and outcomes."""
         from harness.store.index.select import count_by

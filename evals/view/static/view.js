@@ -61,8 +61,25 @@
   });
 
   byId("keys").addEventListener("click", () => byId("help").showModal());
-  const find = byId("find");
-  if (find && !location.search) find.focus();
+
+  // Figures take longer to draw than the page that they are of.
+  const fill = () => {
+    for (const place of document.querySelectorAll("[data-fill]")) {
+      const from = place.dataset.fill;
+      place.removeAttribute("data-fill");
+      fetch(from, { credentials: "same-origin" })
+        .then((answer) => (answer.ok ? answer.text() : ""))
+        .then((text) => {
+          const page = new DOMParser().parseFromString(text, "text/html");
+          place.replaceChildren(...page.body.childNodes);
+          document.body.dataset.filled = "yes";
+        });
+    }
+  };
+  const parts = () => document.querySelectorAll("[data-refresh]");
+  const originals = new Map();
+  for (const part of parts()) originals.set(part.dataset.refresh, part.innerHTML);
+  fill();
 
   // What changes: the parts of the page that are marked are taken from the page as it is now.
   const address = document.body.dataset.events;
@@ -77,11 +94,14 @@
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const part of document.querySelectorAll("[data-refresh]")) {
+    for (const part of parts()) {
       const now = page.querySelector(`[data-refresh="${part.dataset.refresh}"]`);
       const busy = part.contains(document.activeElement) || part.querySelector("input:checked, details[open]");
-      if (now && !busy && now.innerHTML !== part.innerHTML) part.replaceWith(document.adoptNode(now));
+      if (!now || busy || now.innerHTML === originals.get(part.dataset.refresh)) continue;
+      originals.set(part.dataset.refresh, now.innerHTML);
+      part.replaceWith(document.adoptNode(now));
     }
+    fill();
     document.body.dataset.renewed = String(Number(document.body.dataset.renewed || 0) + 1);
   };
 

@@ -54,6 +54,12 @@ def count_trials(wanted: Filter) -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(_source(wanted)).where(*conditions(wanted))
 
 
+def state_of(wanted: Filter) -> sa.Select[Any]:
+    """Two numbers that change whenever one of those trials comes, goes, or is read anew."""
+    query = sa.select(sa.func.count(), sa.func.max(trials.c.id)).select_from(_source(wanted))
+    return query.where(*conditions(wanted))
+
+
 def count_by(wanted: Filter, name: str) -> sa.Select[Any]:
     """By each value of a column: trials, the mean reward of the scored ones, and how many had each outcome."""
     source = _source(wanted)
