@@ -216,7 +216,7 @@ def folder_of_jobs(root: Path, hostile: str) -> Path:
         (result.parent / "verifier" / "test-stdout.txt").write_text(hostile)
         kept = result.parent / "artifacts"
         kept.mkdir()
-        (kept / "page.html").write_text(f"<script>alert(1)</script>{hostile}")
+        (kept / "page.html").write_text("<script>alert(1)</script>" + hostile.replace("\0", ""))
         (kept / "a b#?%&'<b>.txt").write_text("odd name")
         (root / "secret.txt").write_text("the secret")
         (kept / "link.txt").symlink_to(root / "secret.txt")

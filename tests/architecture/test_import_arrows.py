@@ -105,7 +105,7 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": ("backends.daytona",),
     "e2b": ("backends.e2b",),
     "openai": ("harness.llm",),
-    "starlette": ("harness.proxy",),
+    "starlette": ("harness.proxy", "evals.view"),
     "uvicorn": ("harness.proxy",),
     "pyarrow": ("harness.export", "trainer.samples"),
     "tokenizers": ("harness.export", "trainer.policy"),

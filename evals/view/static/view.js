@@ -87,11 +87,14 @@
   let known = null;
   let waiting = false;
   let last = 0;
+  let pause = 2000;
 
   const renew = async () => {
+    const began = Date.now();
+    const answer = await fetch(location.href, { credentials: "same-origin" });
     waiting = false;
     last = Date.now();
-    const answer = await fetch(location.href, { credentials: "same-origin" });
+    pause = Math.max(2000, 10 * (last - began)); // a large job is made anew less often
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts()) {
@@ -117,7 +120,7 @@
     const version = JSON.stringify(state);
     if (known !== null && known !== version && !waiting) {
       waiting = true;
-      setTimeout(renew, Math.max(0, 2000 - (Date.now() - last)));
+      setTimeout(renew, Math.max(0, pause - (Date.now() - last)));
     }
     known = version;
   });
