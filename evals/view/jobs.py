@@ -188,7 +188,8 @@ def drawings(site: Site, request: Request) -> Response:
     names = [request.path_params[each] for each in ("job", "other") if each in request.path_params]
     jobs = [site.numbers.job(site.job(name).root.name) for name in names]
     found = _compared(site, jobs) if len(jobs) > 1 else None
-    return site.render("figures.html.j2", figures=figures(jobs, found, site.categories))
+    drawn = site.figures.of(jobs, lambda: figures(jobs, found, site.categories))
+    return site.render("figures.html.j2", figures=drawn)
 
 
 def _compared(site: Site, jobs: Sequence[Job]) -> Comparison:

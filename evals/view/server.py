@@ -30,7 +30,7 @@ async def _run(site: Site, listener: socket.socket, path: str, greet: Callable[[
     started, stop = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(serve(application(site, token, port, stop), listener, started, stop))
     site.index.start()
-    threading.Thread(target=_warm_up, daemon=True).start()
+    threading.Thread(target=site.figures.warm_up, daemon=True).start()
     try:
         await started.wait()
         greet(f"http://{HOST}:{port}{path}?token={token}")
@@ -39,8 +39,3 @@ async def _run(site: Site, listener: socket.socket, path: str, greet: Callable[[
         stop.set()
         await serving
         site.index.close()
-
-
-def _warm_up() -> None:
-    """What the first page would wait for."""
-    import matplotlib.figure  # noqa: F401

@@ -14,6 +14,7 @@ from evals.categories import Category
 from evals.report.bounds import Bounds
 from evals.report.filters import environment
 from evals.view import links
+from evals.view.figures import Figures
 from evals.view.index import LiveIndex
 from evals.view.numbers import Numbers
 from evals.view.training import Training
@@ -42,6 +43,7 @@ class Site:
         self.tokenizer = tokenizer
         self.bounds = Bounds()
         self.index = LiveIndex(folder)
+        self.figures = Figures()
         self.numbers = Numbers(self.index, folder, categories)
         self._templates = environment(HERE / "templates")
         self._templates.globals.update(path_to=links.path_to, trials_of=links.trials, term=links.term)
