@@ -346,6 +346,7 @@ async def test_what_is_not_served_is_not_found(path: str, tmp_path: Path) -> Non
         headers = {"x-goog-api-key": trial.lease.key}
         answer = await client.post(f"{trial.lease.google_base_url}/v1beta/{path}", json={}, headers=headers)
     assert (answer.status_code, answer.json()["error"]["status"], upstream.requests) == (404, "NOT_FOUND", [])
+    assert ("?alt=sse" in answer.text) is ("stream" in path)
 
 
 async def test_an_event_is_whole_json_after_its_mark(tmp_path: Path) -> None:
