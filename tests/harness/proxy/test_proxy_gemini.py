@@ -212,7 +212,7 @@ async def test_a_result_that_is_said_twice_is_one(tmp_path: Path) -> None:
     results = [_result("weather", id, output=id) for id in ("a", "a", "b", "b")]
     history = [
         _content("user", types.Part(text="x")),
-        _content("model", _call("weather", "a"), _call("weather", "b")),
+        _content("model", _call("weather", "a"), _call("weather", "b"), types.Part(thought_signature=b"s")),
         _content("user", *results),
     ]
     async with speaking(tmp_path, completion("ok")) as (upstream, _, models):
