@@ -168,6 +168,19 @@ async def test_a_program_installed_once_works_in_a_cloud_whose_sandboxes_reach_n
     assert plane.left == []
 
 
+async def test_an_agent_that_removes_the_shell_of_one_sandbox_after_the_other_has_failed(
+    plane: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.remote.sandbox._PROBE_SEC", 0.1)
+    make_task(tmp_path / "tasks", "vandal", solve="#!/bin/bash\nrm /bin\n")  # in these boxes, a link to usr/bin
+    job = JobPaths(tmp_path / "job")
+    config = JobConfig(dataset=str(tmp_path / "tasks"), backend=plane.name, max_retries=2, retry_base_sec=0.1)
+    await run_job(config, job)
+    ends = [(each["outcome"], each["failure"]["tag"], each["failure"]["layer"]) for each in records(job.root).values()]
+    assert ends == [("infra_error", "sandbox_unusable", "sandbox"), ("agent_failed", "sandbox_unusable", "agent")]
+    assert plane.left == []
+
+
 async def test_with_a_tenth_of_all_calls_failing_every_attempt_ends_right_and_everything_is_accounted_for(
     plane: Cloud, tmp_path: Path
 ) -> None:
