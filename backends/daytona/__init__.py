@@ -4,9 +4,9 @@ The SDK is also published as `daytona_sdk`, its older name, with the same conten
 what `import daytona` gives in this process.
 """
 
+import importlib
+import importlib.util
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 
-if find_spec("daytona") is None and find_spec("daytona_sdk") is not None:
-    sys.modules["daytona"] = import_module("daytona_sdk")
+if importlib.util.find_spec("daytona") is None and importlib.util.find_spec("daytona_sdk") is not None:
+    sys.modules["daytona"] = importlib.import_module("daytona_sdk")
