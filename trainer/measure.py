@@ -99,6 +99,7 @@ class Meter:
             "entropy": _mean(column["entropy"]),
             **_signs(column["advantage"]),
             **_rewards(self._batch),
+            **_critic(self._batch.rows),
             **_lengths(self._batch.rows),
             **_staleness(self._batch.rows),
             **conduct_numbers(self._batch.sequences, self._batch.calls),
@@ -146,6 +147,23 @@ def _rewards(batch: StepBatch) -> Metrics:
         "branches_per_rollout": len(batch.rows) / batch.counts.rollouts if batch.counts.rollouts else None,
         "effective_group_ratio": batch.groups / seen if seen else None,
         "top_gradient_share": math.fsum(top) / total if total else None,
+    }
+
+
+def _critic(rows: Sequence[TrainingRow]) -> Metrics:
+    """What the critic expected at the step's beginning, and how much of the returns' variance that tells."""
+    judged = [
+        (row.values[row.places], row.returns[row.places])
+        for row in rows
+        if row.values is not None and row.returns is not None
+    ]
+    if not judged:
+        return {}
+    values, returns = (np.concatenate(each).astype(np.float64) for each in zip(*judged, strict=True))
+    variance = float(returns.var())
+    return {
+        "value_mean": float(values.mean()),
+        "explained_variance": 1 - float((returns - values).var()) / variance if variance > 1e-12 else None,
     }
 
 

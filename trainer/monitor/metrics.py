@@ -29,6 +29,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("reward_std", "", LEARNING, "their spread"),
     Metric("loss", "", LEARNING, "sum of its parts, as weighted; its value need not fall"),
     Metric("loss_", "", LEARNING, "one part of the loss"),
+    Metric("value_mean", "", LEARNING, "what the critic expected, over trained tokens"),
+    Metric("explained_variance", "", LEARNING, "of the returns' variance, the part that the critic told; 1 is all"),
     Metric("grad_norm", "", LEARNING, "of the whole gradient, before clipping; the largest of the step's updates"),
     Metric("learning_rate", "", LEARNING, "of the last update"),
     Metric("updates", "", LEARNING, "optimiser updates"),

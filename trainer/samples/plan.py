@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.export.schema import RLSample
 from trainer import advantages as adv
 from trainer.config import TrainConfig
+from trainer.credit import settled
 from trainer.losses.recipes import Advantage
 from trainer.losses.weights import StepCounts, row_weights
 from trainer.samples.batch import StepBatch, TrainingRow
@@ -130,6 +131,8 @@ class Planner:
             draft.filtered["nothing_to_train"] += 1
 
     def _advantage(self, step: int) -> Advantage:
+        if self._config.critic is not None:
+            return "none"  # the reward itself, until the critic has judged it
         # Centring a group of successes on itself would leave nothing of them.
         if step < self._config.positive_only_steps:
             return "batch_mean"
@@ -156,13 +159,19 @@ class Planner:
             counts=counts,
             max_tokens=config.max_tokens,
         )
+        made = tuple(
+            self._row(row, rollout, advantage, weight, version)
+            for (row, rollout, advantage), weight in zip(rows, weights, strict=True)
+        )
+        # Successes alone have no mean to be centred on.
+        whiten = config.whitened and step >= config.positive_only_steps
+        if config.critic is None:
+            made = settled(made, whiten=whiten, negative_weight=config.negative_weight)
         return StepBatch(
-            rows=tuple(
-                self._row(row, rollout, advantage, weight, version)
-                for (row, rollout, advantage), weight in zip(rows, weights, strict=True)
-            ),
+            rows=made,
             counts=counts,
             groups=len(draft.groups),
+            whiten=whiten and config.critic is not None,
             filtered=draft.filtered,
             rewards=tuple(draft.rewards),
             sequences=tuple(draft.sequences),
@@ -192,8 +201,6 @@ class Planner:
         config = self._config
         oldest = rollout.oldest_version
         positive = rollout.reward is not None and rollout.reward >= config.rewards.positive
-        if not positive:
-            advantage *= config.negative_weight
         chunk = np.asarray(row.chunk_ids, dtype=np.int32)
         processed = row.logprobs_mode != "raw" and row.temperature is not None
         return TrainingRow(
