@@ -33,6 +33,17 @@ class BreakerConfig(_Table):
     """A group is bad when at least this share of its attempts was lost to infrastructure."""
 
 
+class ToggleConfig(_Table):
+    """Kimi K2.5's Toggle, see `trainer.shaping`. Nothing of it is published: all are project defaults."""
+
+    period: int = Field(default=10, ge=1)
+    """Steps of a phase: the budget holds in the first, the third, ..."""
+    threshold: float = Field(default=0.5, allow_inf_nan=False)
+    """It holds for groups with at least this mean reward."""
+    percentile: float = Field(default=50.0, ge=0, le=100)
+    """Of the lengths of a task's correct attempts, when it is first solved; that budget then stays."""
+
+
 class RewardConfig(_Table):
     """How the export's rewards become the number that is learned from."""
 
@@ -44,6 +55,8 @@ class RewardConfig(_Table):
     """(max_length, cache) of DAPO's soft punishment, in sampled tokens; its -1 to 0 is added to the reward."""
     length_weight: float = Field(default=0.0, ge=0)
     """Weight of Kimi K1.5's length reward."""
+    toggle: ToggleConfig | None = None
+    """Successes over their task's budget of tokens earn nothing, in every other phase; its defaults: `toggle = {}`."""
 
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -75,6 +88,8 @@ class TrainConfig(_Table):
         gamma: the discount per chunk, where the recipe counts by chunk.
         negative_weight: multiplies the advantages of attempts without a positive outcome.
         positive_only_steps: so many first steps train on positive attempts alone; groups are centred on the batch.
+        positive_only_until: and all steps do, until so large a share of attempts has a valid reward, over the last
+            `breaker.window` groups.
         groups_per_step, steps: the work. `steps` None is one pass over the export; more than a pass begins another.
         updates_per_step: optimiser updates that a step's groups are split over.
         token_budget: tokens of a micro-batch, padding included.
@@ -100,6 +115,7 @@ class TrainConfig(_Table):
     gamma: float = Field(default=1.0, gt=0, le=1)
     negative_weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     positive_only_steps: int = Field(default=0, ge=0)
+    positive_only_until: float | None = Field(default=None, gt=0, le=1)
     rewards: RewardConfig = RewardConfig()
     filters: FilterConfig = FilterConfig()
     breaker: BreakerConfig = BreakerConfig()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trainer import distributed
 from trainer.losses.tokens import Tokens
-from trainer.monitor.conduct import conduct_numbers
+from trainer.monitor.conduct import conduct_numbers, pass_numbers
 from trainer.monitor.estimators import Numbers, divergence, ratio_numbers
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch
@@ -129,9 +129,6 @@ def _signs(advantage: NDArray[np.float32]) -> Metrics:
 
 def _rewards(batch: StepBatch) -> Metrics:
     """Over all valid rewards, those without signal included."""
-    filtered = batch.filtered
-    idle = filtered["zero_variance"] + filtered["single"]
-    seen = batch.groups + idle
     rewards = np.asarray(batch.rewards)
     weight: dict[str, float] = defaultdict(float)
     for row in batch.rows:
@@ -145,7 +142,8 @@ def _rewards(batch: StepBatch) -> Metrics:
         "rollouts": batch.counts.rollouts,
         "rows": len(batch.rows),
         "branches_per_rollout": len(batch.rows) / batch.counts.rollouts if batch.counts.rollouts else None,
-        "effective_group_ratio": batch.groups / seen if seen else None,
+        "effective_group_ratio": _mean(batch.signal),
+        **pass_numbers(batch.solved),
         "top_gradient_share": math.fsum(top) / total if total else None,
     }
 

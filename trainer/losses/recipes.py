@@ -23,8 +23,8 @@ from trainer.losses.tokens import Objective
 from trainer.losses.topr import ToprConfig, topr
 from trainer.losses.weights import Weighting
 
-Advantage = Literal["group_mean", "group_std", "leave_one_out", "batch_mean", "none"]
-"""How rewards become advantages; "none" takes the reward itself."""
+Advantage = Literal["group_mean", "group_std", "group_std_population", "leave_one_out", "batch_mean", "none"]
+"""How rewards become advantages; "none" takes the reward itself. "group_std" divides squares by n - 1, like torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

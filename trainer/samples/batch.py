@@ -72,6 +72,8 @@ class StepBatch:
         whiten: whether advantages still have to be brought to mean 0 and standard deviation 1, as a critic's have.
         filtered: name of a filter -> attempts (or groups, for group filters) that it took.
         rewards: valid rewards of the attempts in the step, those without signal included.
+        solved: of each group seen, whether its valid attempts were positive.
+        signal: of each of them that has a valid reward, whether its rewards differ.
         sequences: of each group seen, the tool calls of its attempts as far as they are known.
         calls: sums over attempts, by the names of the export's `behaviour`.
     """
@@ -82,6 +84,8 @@ class StepBatch:
     whiten: bool = False
     filtered: Counter[str] = field(default_factory=Counter)
     rewards: tuple[float, ...] = ()
+    solved: tuple[tuple[bool, ...], ...] = ()
+    signal: tuple[bool, ...] = ()
     sequences: tuple[tuple[tuple[str, ...], ...], ...] = ()
     calls: Counter[str] = field(default_factory=Counter)
 
