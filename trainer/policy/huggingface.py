@@ -42,7 +42,7 @@ class HuggingFacePolicy:
         return self._model
 
     @property
-    def value_head(self) -> nn.Module | None:
+    def value_head(self) -> nn.Linear | None:
         return self._scorer.value_head
 
     @property
@@ -110,7 +110,7 @@ class _Scorer(nn.Module):
         chosen = hidden.flatten(0, 1).index_select(0, source)
         value = None
         if self.value_head is not None:
-            value = self.value_head(chosen.to(self.value_head.weight.dtype)).squeeze(1)
+            value = self.value_head(chosen.detach().to(self.value_head.weight.dtype)).squeeze(1)
         return (*selected_logprobs(chosen, head, target, temperature), value)
 
 
