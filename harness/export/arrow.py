@@ -89,16 +89,18 @@ def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
 
 
 def row_of(values: dict[str, Any]) -> RLSample:
-    """A row from plain values. Raises KeyError or TypeError for values that make none."""
-    row = {name: values[name] for name in COLUMNS}
-    row["spans"] = tuple(_span(span) for span in row["spans"])
-    row["policy_versions"] = tuple(row["policy_versions"])
-    return RLSample(**row | {name: _pairs(row[name]) for name in PAIRS})
+    """A row from plain values, which it takes over. Raises KeyError or TypeError for values that make none."""
+    values["spans"] = tuple(map(_span, values["spans"]))
+    values["policy_versions"] = tuple(values["policy_versions"])
+    for name in PAIRS:
+        values[name] = _pairs(values[name])
+    return RLSample(**values)
 
 
 def _span(values: dict[str, Any]) -> Span:
     tools = values.get("tools")
-    return Span(**values | {"tools": None if tools is None else tuple(tools)})
+    values["tools"] = None if tools is None else tuple(tools)
+    return Span(**values)
 
 
 def _pairs(value: Any) -> dict[str, float]:
@@ -110,8 +112,7 @@ def _tokens(column: Any, code: str) -> Iterator[array[Any]]:
     size = array(code).itemsize
     view = memoryview(column.values.buffers()[1] or b"")
     shift = column.values.offset
-    offsets = column.offsets.to_pylist()
-    for start, stop in pairwise(offsets):
+    for start, stop in pairwise(column.offsets.to_pylist()):
         found: array[Any] = array(code)
         found.frombytes(view[(shift + start) * size : (shift + stop) * size])
         yield found
