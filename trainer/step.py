@@ -7,17 +7,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer import distributed
 from trainer.config import TrainConfig
+from trainer.credit import by_critic, gathered, settled
 from trainer.losses.correction import correction_weight
 from trainer.losses.diversity import diversity_bonus
 from trainer.losses.kl import kl_estimate
 from trainer.losses.tokens import Tokens
+from trainer.losses.value import value_loss
 from trainer.measure import Meter, Metrics
-from trainer.optimizer import clip_gradient, learning_rate, make_optimizer
+from trainer.optimizer import clip_gradient, learning_rate, make_optimizer, set_rate
 from trainer.policy.protocol import Policy
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch, buckets, collate, share
@@ -31,7 +35,12 @@ class Learner:
         self._policy, self._config, self._reference = policy, config, reference
         self._objective = config.objective_config
         self._parameters = [each for each in policy.module.parameters() if each.requires_grad]
-        self.optimizer = make_optimizer(self._parameters, config.optimizer)
+        self.optimizer = make_optimizer(
+            self._parameters,
+            config.optimizer,
+            value_head=policy.value_head,
+            lr_factor=config.critic.lr_factor if config.critic else 1.0,
+        )
         self.updates = 0
 
     def use(self, config: TrainConfig) -> None:
@@ -46,6 +55,7 @@ class Learner:
     def step(self, batch: StepBatch) -> Metrics:
         """Train on a batch that has rows. An update without a finite gradient is skipped and counted: `skipped`."""
         began = time.perf_counter()
+        batch = self._judged(batch)
         meter = Meter(batch)
         parts = batch.split(self._config.updates_per_step, self._config.weighting or self._config.recipe.weighting)
         work = [self._micro_batches(part) for part in parts]
@@ -58,6 +68,7 @@ class Learner:
 
     def gradient(self, batch: StepBatch) -> float:
         """Add the gradient of one batch to the parameters', without an update; the loss."""
+        batch = self._judged(batch)
         meter = Meter(batch)
         for micro in self._micro_batches(batch):
             self._backward(micro, None, meter)
@@ -73,8 +84,7 @@ class Learner:
         finite = math.isfinite(norm)
         meter.updated(grad_norm=norm, rate=rate, skipped=not finite)
         if finite:
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
+            set_rate(self.optimizer, rate)
             self.optimizer.step()
             self.updates += 1
         self.optimizer.zero_grad(set_to_none=True)
@@ -93,6 +103,10 @@ class Learner:
             losses["kl"] = self._config.kl.weight * estimate
         if self._config.diversity is not None:
             losses["diversity"] = diversity_bonus(tokens, self._config.diversity)
+        if self._config.critic is not None and scores.value is not None:
+            old_value, returns = (gathered(micro.rows, name, scores.value) for name in ("values", "returns"))
+            estimate = value_loss(scores.value, old_value, returns, self._config.critic.clip)
+            losses["value"] = self._config.critic.weight * estimate
         weight = micro.weight.to(scores.logp.dtype)
         sums = {name: (weight * each).sum() for name, each in losses.items()}
         # Gradients are averaged over ranks, and this is a sum.
@@ -111,6 +125,25 @@ class Learner:
             positive=micro.positive,
             proximal=old,
             reference=None if self._reference is None else self._scored(self._reference, micro),
+        )
+
+    def _judged(self, batch: StepBatch) -> StepBatch:
+        """The batch with the advantages of the critic as it is before the step; without one, as it is."""
+        if self._config.critic is None:
+            return batch
+        own: dict[str, NDArray[np.float32]] = {}
+        for rows in self._micro_batches(batch):
+            with torch.no_grad():
+                value = self._policy.score(self._collated(rows)).value
+            assert value is not None
+            ends = np.cumsum([row.trained for row in rows])[:-1]
+            pieces = np.split(value.float().cpu().numpy(), ends)
+            own |= {row.sample_id: piece for row, piece in zip(rows, pieces, strict=True)}
+        values = {name: each for part in distributed.gathered(own) for name, each in part.items()}
+        judged = by_critic(batch, values, self._config.critic)
+        return replace(
+            judged,
+            rows=settled(judged.rows, whiten=batch.whiten, negative_weight=self._config.negative_weight),
         )
 
     def _frozen(self, rows: Sequence[TrainingRow]) -> Tensor:
