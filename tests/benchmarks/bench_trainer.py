@@ -255,7 +255,7 @@ def test_the_memory_of_a_long_row_is_bounded() -> None:
 def long_row(length: int) -> None:
     """Forward and backward of one row of which every token is trained."""
     torch.set_num_threads(1)
-    model = make_tiny(width=64, layers=2, heads=4, vocab_size=32_000, max_tokens=LONG)
+    model = make_tiny(width=64, layers=1, heads=4, vocab_size=32_000, max_tokens=LONG)
     policy = HuggingFacePolicy(model.train(), None, PolicyConfig())
     ids = np.random.default_rng(0).integers(0, 32_000, length).astype(np.int32)
     ones = np.ones(length, dtype=np.float32)
