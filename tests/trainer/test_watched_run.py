@@ -11,11 +11,10 @@ import pytest
 import torch
 from rl_rows import export
 from safetensors.torch import load_file
-from tiny_policy import VOCAB, groups, request
+from tiny_policy import groups, request, save_policy
 
 from trainer.loop import Outcome, train
 from trainer.monitor.metrics import metric_of
-from trainer.policy.tiny import save_tiny
 
 # Half of all attempts fail, which this threshold takes for too many: found at once, and remedied every second step.
 HASTY = {"auto_remedy": True, "patience": 2, "window": 1, "diagnosis": {"negative_share": 0.01}}
@@ -23,11 +22,7 @@ HASTY = {"auto_remedy": True, "patience": 2, "window": 1, "diagnosis": {"negativ
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    save_tiny(folder, width=16, heads=2, vocab_size=VOCAB, max_tokens=256)
-    for path in folder.glob("*token*"):
-        path.unlink()
-    return str(folder)
+    return save_policy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
