@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from harness.errors import UsageError
@@ -19,17 +20,18 @@ from harness.export.retokenize import fingerprint_of
 from trainer.policy.config import PolicyConfig
 from trainer.policy.logprobs import Head, selected_logprobs
 from trainer.policy.protocol import Scores
+from trainer.policy.value import load_value_head, save_value_head
 from trainer.samples.collate import MicroBatch
 
 
 class HuggingFacePolicy:
     """See the module."""
 
-    def __init__(self, model: Any, tokenizer: Any, config: PolicyConfig) -> None:
+    def __init__(self, model: Any, tokenizer: Any, config: PolicyConfig, value_head: nn.Linear | None = None) -> None:
         """`model` is the plain model, with adapters already inside where there are any."""
         self._model, self._tokenizer = model, tokenizer
         self._config = config
-        self._scorer = _Scorer(model, config)
+        self._scorer = _Scorer(model, config, value_head)
 
     @property
     def module(self) -> nn.Module:
@@ -39,6 +41,24 @@ class HuggingFacePolicy:
     def model(self) -> Any:
         """The transformers model itself."""
         return self._model
+
+    def with_model(self, model: Any) -> HuggingFacePolicy:
+        """The same policy, with another model in it."""
+        return HuggingFacePolicy(model, self._tokenizer, self._config)
+
+    @property
+    def tokenizer(self) -> Any:
+        """What came with the model; None where nothing did."""
+        return self._tokenizer
+
+    @property
+    def head(self) -> Head:
+        """The output layer, as trained tokens are scored with it."""
+        return self._scorer.head
+
+    @property
+    def value_head(self) -> nn.Linear | None:
+        return self._scorer.value_head
 
     @property
     def vocab_size(self) -> int:
@@ -54,8 +74,8 @@ class HuggingFacePolicy:
         return None if self._tokenizer is None else fingerprint_of(self._tokenizer)
 
     def score(self, batch: MicroBatch) -> Scores:
-        logp, entropy = self._scorer(batch.input_ids, batch.source, batch.target, batch.temperature)
-        return Scores(logp=logp, entropy=entropy)
+        logp, entropy, value = self._scorer(batch.input_ids, batch.source, batch.target, batch.temperature)
+        return Scores(logp=logp, entropy=entropy, value=value)
 
     def save(self, folder: Path) -> None:
         from trainer.distributed import full_state, is_first
@@ -72,36 +92,51 @@ class HuggingFacePolicy:
             self._model.save_pretrained(folder, state_dict=state)
             if self._tokenizer is not None:
                 self._tokenizer.save_pretrained(folder)
+        if self.value_head is not None:
+            save_value_head(self.value_head, folder)
 
 
 class _Scorer(nn.Module):
     """From token ids to log-probabilities in one forward, so that sharded weights are whole while it runs."""
 
-    def __init__(self, model: Any, config: PolicyConfig) -> None:
+    def __init__(self, model: Any, config: PolicyConfig, value_head: nn.Linear | None = None) -> None:
         super().__init__()
         self.model = model
+        self.value_head = value_head
         self._autocast = config.precision == "bfloat16"
         self._full_precision = config.fp32_head or not self._autocast
         text = model.config.get_text_config()
         self._softcap: float | None = getattr(text, "final_logit_softcapping", None)
         self._scale = _logit_scale(text)
 
-    def forward(self, input_ids: Tensor, source: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, input_ids: Tensor, source: Tensor, target: Tensor, temperature: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         with torch.autocast(input_ids.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        chosen = hidden.flatten(0, 1).index_select(0, source)
+        value = None
+        if self.value_head is not None:
+            value = self.value_head(chosen.detach().to(self.value_head.weight.dtype)).squeeze(1)
+        return (*selected_logprobs(chosen, self.head, target, temperature), value)
+
+    @property
+    def head(self) -> Head:
         layer = self.model.get_output_embeddings()
-        head = Head(
+        return Head(
             weight=layer.weight,
             bias=getattr(layer, "bias", None),
             scale=self._scale,
             softcap=self._softcap,
             full_precision=self._full_precision,
         )
-        return selected_logprobs(hidden.flatten(0, 1).index_select(0, source), head, target, temperature)
 
 
-def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> HuggingFacePolicy:
-    """The model and tokenizer at `path`, in fp32. Raises UsageError for what is no causal model in safetensors."""
+def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: bool = False) -> HuggingFacePolicy:
+    """The model and tokenizer at `path`, in fp32, and with `critic` its value head.
+
+    Raises UsageError for what is no causal model in safetensors.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
         raise UsageError(f"--model {path}: there is no such folder")
@@ -117,7 +152,7 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> Huggi
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path, config=settings, dtype=torch.float32, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UsageError(f"--model {path}: {_first_line(error)}") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
@@ -133,7 +168,11 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> Huggi
         if config.lora is not None:
             model.enable_input_require_grads()
     model.train()
-    return HuggingFacePolicy(model.to(device), tokenizer, config)
+    head = None
+    if critic:
+        output = model.get_output_embeddings().weight
+        head = load_value_head(Path(path), output.shape[1], output.dtype).to(device)
+    return HuggingFacePolicy(model.to(device), tokenizer, config, head)
 
 
 def _device(name: str) -> str:
@@ -167,7 +206,7 @@ def _require_known_head(model: Any, path: str) -> None:
     with torch.no_grad():
         expected = model(input_ids=ids, use_cache=False).logits[0, :-1].float().log_softmax(-1)
         scorer = _Scorer(model, PolicyConfig())
-        found, _ = scorer(ids, torch.arange(7), ids[0, 1:], torch.ones(7))
+        found, *_ = scorer(ids, torch.arange(7), ids[0, 1:], torch.ones(7))
     chosen = expected.gather(1, ids[0, 1:, None]).squeeze(1)
     if not chosen.isfinite().all():
         raise UsageError(f"--model {path}: its log-probabilities are not finite: the weights are damaged")

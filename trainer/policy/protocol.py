@@ -18,10 +18,12 @@ class Scores:
     Attributes:
         logp: [N], their log-probabilities at the tokens' temperatures, with gradient.
         entropy: [N], of the distributions they were taken from, in nats, without gradient.
+        value: [N], what a critic expects before each of them, with gradient; None without a critic.
     """
 
     logp: Tensor
     entropy: Tensor
+    value: Tensor | None = None
 
 
 class Policy(Protocol):
@@ -30,6 +32,10 @@ class Policy(Protocol):
     @property
     def module(self) -> nn.Module:
         """What holds the parameters, and what is sharded over ranks."""
+
+    @property
+    def value_head(self) -> nn.Linear | None:
+        """The critic's own layer, part of `module`; None without a critic."""
 
     @property
     def vocab_size(self) -> int:
