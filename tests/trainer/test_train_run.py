@@ -19,21 +19,17 @@ import pytest
 import torch
 from rl_rows import export, group, row
 from safetensors.torch import load_file, save_file
-from tiny_policy import VOCAB, groups, request
+from tiny_policy import VOCAB, groups, request, save_policy
 
 from harness.errors import UsageError
 from trainer.checkpoint import checkpoints
 from trainer.loop import Outcome, train
-from trainer.policy.tiny import make_tokenizer, save_tiny
+from trainer.policy.tiny import make_tokenizer
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    save_tiny(folder, width=16, heads=2, vocab_size=VOCAB, max_tokens=256)
-    for path in folder.glob("*token*"):
-        path.unlink()
-    return str(folder)
+    return save_policy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
