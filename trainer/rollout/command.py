@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from harness.errors import UsageError
-from harness.loopback import LOOPBACK, listen
+from harness.loopback import LOOPBACK, listen, told_to_end
 from harness.loopback import serve as serve_app
 from trainer.cli import require_packages
 
@@ -112,11 +111,9 @@ def _forget_garbage() -> None:
 
 
 async def _serve(app: App, listener: Any, engine: Engine) -> None:
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = asyncio.Event()
     serving = asyncio.create_task(serve_app(app, listener, asyncio.Event(), stop))
-    stopping = asyncio.create_task(stop.wait())
+    stopping = asyncio.create_task(told_to_end())
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(engine.close)  # requests under way are told so now, and none waits for the deadline
@@ -124,5 +121,3 @@ async def _serve(app: App, listener: Any, engine: Engine) -> None:
         await serving
     finally:
         stopping.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
