@@ -56,7 +56,8 @@ def count_trials(wanted: Filter) -> sa.Select[Any]:
 
 def state_of(wanted: Filter) -> sa.Select[Any]:
     """Two numbers that change whenever one of those trials comes, goes, or is read anew."""
-    query: sa.Select[Any] = sa.select(sa.func.count(), sa.func.max(trials.c.id)).select_from(_source(wanted))
+    numbers: list[sa.ColumnElement[Any]] = [sa.func.count(), sa.func.max(trials.c.id)]
+    query = sa.select(*numbers).select_from(_source(wanted))
     return query.where(*conditions(wanted))
 
 
