@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from evals.view.app import application
 from evals.view.site import Site
-from harness.proxy.serving import listen, serve, told_to_end
+from harness.loopback import listen, serve, told_to_end
 
 HOST = "127.0.0.1"
 
 
 def open_port(port: int) -> socket.socket:
     """A socket on loopback. Raises UsageError where it cannot be had."""
-    return listen(HOST, port)
+    return listen(HOST, port, who="harness view")
 
 
 def run(site: Site, listener: socket.socket, path: str, greet: Callable[[str], None]) -> None:

@@ -65,7 +65,7 @@ def proxy(
 ) -> int:
     """Serve a model to an agent of any dialect, and record what it does.
 
-    Speaks OpenAI's chat completions and responses, and Anthropic's messages. Ends with Ctrl-C.
+    Speaks OpenAI's chat completions and responses, Anthropic's messages, and Google's Gemini API. Ends with Ctrl-C.
     """
     from harness.proxy import Budget, ModelProxy
 
@@ -112,7 +112,7 @@ def _endpoints(upstream: list[str], model: str, api_key_env: str | None, capture
 async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
     from harness import __version__
     from harness.atif.writer import TrajectoryWriter
-    from harness.proxy.serving import told_to_end
+    from harness.loopback import told_to_end
     from harness.redaction import Redactor
     from harness.store.rollout import RolloutWriter
 
@@ -140,4 +140,5 @@ async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
 def _greet(lease: Lease) -> None:
     typer.echo(f"export OPENAI_BASE_URL={lease.openai_base_url} OPENAI_API_KEY={lease.key}")
     typer.echo(f"export ANTHROPIC_BASE_URL={lease.anthropic_base_url} ANTHROPIC_API_KEY={lease.key}")
+    typer.echo(f"export GOOGLE_GEMINI_BASE_URL={lease.google_base_url} GEMINI_API_KEY={lease.key}")
     typer.echo("serving until Ctrl-C", err=True)

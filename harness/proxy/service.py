@@ -13,10 +13,10 @@ from harness.atif.writer import TrajectoryWriter
 from harness.errors import UsageError
 from harness.llm.openai_chat import Endpoint
 from harness.llm.protocol import ChatModel
+from harness.loopback import LOOPBACK, listen, serve
 from harness.proxy.budget import Account, Budget
 from harness.proxy.lease import Lease, Trial
 from harness.proxy.recorder import Recorder
-from harness.proxy.serving import listen, serve
 from harness.proxy.tape import RecordingUpstream, ReplayUpstream
 from harness.proxy.upstream.http import HttpUpstream
 from harness.proxy.upstream.model import ModelUpstream
@@ -26,8 +26,6 @@ from harness.store.rollout import RolloutWriter
 
 if TYPE_CHECKING:
     from harness.proxy.app import App
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Source = Endpoint | ChatModel | Sequence[tuple[Endpoint, float]]
 
@@ -67,7 +65,7 @@ class ModelProxy:
         extra is missing or the address cannot be listened on.
         """
         self.address = (host, port)
-        self._hosts = frozenset(name.lower() for name in (host, *allowed_hosts, *_LOOPBACK))
+        self._hosts = frozenset(name.lower() for name in (host, *allowed_hosts, *LOOPBACK))
         self._leases: dict[str, Lease] = {}
         self._upstream = _upstream(upstream, record, replay)
         self._app: App | None = None
@@ -117,7 +115,7 @@ class ModelProxy:
         require_packages("the model proxy")
         from harness.proxy.app import App
 
-        listener = listen(*self.address)
+        listener = listen(*self.address, who="the proxy")
         self.address = (self.address[0], listener.getsockname()[1])
         self._app = App(self._leases.get, self._upstream, self._hosts)
         started = asyncio.Event()

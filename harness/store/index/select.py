@@ -57,8 +57,7 @@ def count_trials(wanted: Filter) -> sa.Select[Any]:
 def state_of(wanted: Filter) -> sa.Select[Any]:
     """Two numbers that change whenever one of those trials comes, goes, or is read anew."""
     numbers: list[sa.ColumnElement[Any]] = [sa.func.count(), sa.func.max(trials.c.id)]
-    query = sa.select(*numbers).select_from(_source(wanted))
-    return query.where(*conditions(wanted))
+    return sa.select(*numbers).select_from(_source(wanted)).where(*conditions(wanted))
 
 
 def count_by(wanted: Filter, name: str) -> sa.Select[Any]:

@@ -1,33 +1,33 @@
-"""An ASGI application on a socket of this machine, from its start until it is told to end."""
+"""An ASGI application on an address of this machine: the model for agents, the policy, the pages."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UsageError
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _BACKLOG = 2048
 _CLOSING_SEC = 2.0
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket of this machine that listens; port 0 is any free one. Raises UsageError, in one line."""
+def listen(host: str, port: int, *, who: str) -> socket.socket:
+    """A listening socket; `who` is told of in errors. Port 0 is any free one.
+
+    Raises UsageError for what is no address of this machine, for every address at once, and where it is taken.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError as error:
-        raise UsageError(f"harness listens on an address of this machine, e.g. 127.0.0.1, not on {host!r}") from error
+        raise UsageError(f"{who} listens on an address of this machine, e.g. 127.0.0.1, not on {host!r}") from error
     if address.is_unspecified:
-        raise UsageError(f"harness does not listen on every address ({host}): name the one that is to be reached")
+        raise UsageError(f"{who} does not listen on every address ({host}): name the one that the sandboxes reach")
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     # asyncio sends small packets at once only on sockets that say they are TCP: an answer would wait 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -42,8 +42,10 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def serve(app: ASGIApp, listener: socket.socket, started: asyncio.Event, stop: asyncio.Event) -> None:
+async def serve(app: Any, listener: socket.socket, started: asyncio.Event, stop: asyncio.Event) -> None:
     """Serve until told to stop. Signals stay with the program, and nothing is logged but crashes."""
+    import contextlib
+
     import uvicorn
 
     class Server(uvicorn.Server):
