@@ -42,11 +42,17 @@ class Site:
         self.categories = categories
         self.tokenizer = tokenizer
         self.bounds = Bounds()
-        self.index = LiveIndex(folder)
+        self.index = LiveIndex(folder, self._make_ready)
         self.figures = Figures()
         self.numbers = Numbers(self.index, folder, categories)
         self._templates = environment(HERE / "templates")
         self._templates.globals.update(path_to=links.path_to, trials_of=links.trials, term=links.term)
+
+    def _make_ready(self) -> None:
+        """Have the numbers of the latest job at hand before they are asked for."""
+        jobs = [each for each in self.folder.iterdir() if (each / "result.json").is_file() and not each.is_symlink()]
+        if jobs:
+            self.numbers.job(max(jobs, key=lambda each: (each / "result.json").stat().st_mtime).name)
 
     def render(self, template: str, **context: Any) -> HTMLResponse:
         """A page."""
