@@ -95,18 +95,16 @@ def test_twenty_thousand_trials_open_within_a_second(memory: Path, tmp_path: Pat
         began, used = time.perf_counter(), cpu(found)
         while "Reading the folders" in found.get("/").text:
             time.sleep(0.5)
-        print(
-            f", all read after {time.perf_counter() - began:.0f} s, {cpu(found) - used:.0f} CPU-s; {peak(found):.0f} MB"
-        )
+        wall, busy = time.perf_counter() - began, cpu(found) - used
+        print(f", all read after {wall:.0f} s, {busy:.0f} CPU-s; {peak(found):.0f} MB")
     with viewer(memory / "jobs", tmp_path) as found:
         found.indexed()
         pages = ["/", "/trials", "/trials?q=job%3Dlarge&page=150", "/trials?q=category%3Dmemory+reward%3D0+tool%3Dbash"]
         pages += ["/job/large", "/behaviour/large", "/trial/large/t0000__1", "/figures/large"]
         took = {path: ask(found, path) for path in pages}
         print(f"{'peak memory':>46}: {peak(found):.0f} MB")
-        assert {
-            path: each for path, each in took.items() if each > 1 and path not in ("/behaviour/large", "/figures/large")
-        } == {}
+        slow = {path for path, seconds in took.items() if seconds > 1}
+        assert slow <= {"/behaviour/large", "/figures/large"}, "what is asked for on its own may take longer"
         assert peak(found) <= 400
 
 
