@@ -99,7 +99,7 @@ class LiveIndex:
 
         try:
             done = self.store.refresh(budget_sec=_SLICE_SEC, on_progress=on_progress)
-        except UsageError as error:
+        except (UsageError, OSError) as error:
             self.trouble = first_line(error)
             return
         self.trouble = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from evals.view.figures import Figures
 from evals.view.index import LiveIndex
 from evals.view.numbers import Numbers
 from evals.view.training import Training
+from harness.errors import UsageError
 from harness.store.layout import JobPaths
 
 if TYPE_CHECKING:
@@ -50,9 +52,11 @@ class Site:
 
     def _make_ready(self) -> None:
         """Have the numbers of the latest job at hand before they are asked for."""
-        jobs = [each for each in self.folder.iterdir() if (each / "result.json").is_file() and not each.is_symlink()]
-        if jobs:
-            self.numbers.job(max(jobs, key=lambda each: (each / "result.json").stat().st_mtime).name)
+        with suppress(OSError, UsageError):  # whoever asks for it is told
+            jobs = [each for each in self.folder.iterdir() if (each / "result.json").is_file()]
+            jobs = [each for each in jobs if not each.is_symlink()]
+            if jobs:
+                self.numbers.job(max(jobs, key=lambda each: (each / "result.json").stat().st_mtime).name)
 
     def render(self, template: str, **context: Any) -> HTMLResponse:
         """A page."""
