@@ -11,29 +11,32 @@ from torch.distributed.tensor import DTensor
 from trainer.config import OptimizerConfig
 
 
-def make_optimizer(
-    parameters: Iterable[nn.Parameter],
-    config: OptimizerConfig,
-    *,
-    value_head: nn.Module | None = None,
-    lr_factor: float = 1.0,
-) -> torch.optim.AdamW:
-    """AdamW over what is trainable. Norms and biases do not decay, nor does a critic, which has a rate of its own."""
-    critic = [] if value_head is None else list(value_head.parameters())
-    own = {id(each) for each in critic}
-    trainable = [each for each in parameters if each.requires_grad and id(each) not in own]
-    groups = [
-        {"params": [each for each in trainable if each.dim() > 1], "weight_decay": config.weight_decay, "factor": 1.0},
-        {"params": [each for each in trainable if each.dim() <= 1], "weight_decay": 0.0, "factor": 1.0},
-        {"params": critic, "weight_decay": 0.0, "factor": lr_factor},
-    ]
-    return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps)
+def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.AdamW:
+    """AdamW over what is trainable. Norms and biases do not decay."""
+    trainable = [each for each in parameters if each.requires_grad]
+    return torch.optim.AdamW(
+        [
+            {"params": [each for each in trainable if each.dim() > 1], "weight_decay": config.weight_decay},
+            {"params": [each for each in trainable if each.dim() <= 1], "weight_decay": 0.0},
+        ],
+        lr=config.lr,
+        betas=config.betas,
+        eps=config.eps,
+    )
+
+
+def add_critic(optimizer: torch.optim.AdamW, head: nn.Linear, rate: float) -> None:
+    """A last group for the critic: it does not decay, and its rate is its own, divided by the layer's width."""
+    optimizer.add_param_group(
+        {"params": list(head.parameters()), "weight_decay": 0.0, "lr": rate / head.in_features, "own_rate": True}
+    )
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """For the next update; each group's own factor stays."""
+    """For the next update; a group with a rate of its own keeps it."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["factor"]
+        if not group.get("own_rate"):
+            group["lr"] = rate
 
 
 def learning_rate(config: OptimizerConfig, update: int) -> float:

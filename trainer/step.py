@@ -21,7 +21,7 @@ from trainer.losses.kl import kl_estimate
 from trainer.losses.tokens import Tokens
 from trainer.losses.value import value_loss
 from trainer.measure import Meter, Metrics
-from trainer.optimizer import clip_gradient, learning_rate, make_optimizer, set_rate
+from trainer.optimizer import add_critic, clip_gradient, learning_rate, make_optimizer, set_rate
 from trainer.policy.protocol import Policy
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch, buckets, collate, packs, share
@@ -34,13 +34,13 @@ class Learner:
         """`reference` is what `config.kl` measures against."""
         self._policy, self._config, self._reference = policy, config, reference
         self._objective = config.objective_config
-        self._parameters = [each for each in policy.module.parameters() if each.requires_grad]
-        self.optimizer = make_optimizer(
-            self._parameters,
-            config.optimizer,
-            value_head=policy.value_head,
-            lr_factor=config.critic.lr_factor if config.critic else 1.0,
-        )
+        head = policy.value_head
+        self._critic = [] if head is None else list(head.parameters())
+        own = set(map(id, self._critic))
+        self._parameters = [p for p in policy.module.parameters() if p.requires_grad and id(p) not in own]
+        self.optimizer = make_optimizer(self._parameters, config.optimizer)
+        if head is not None and config.critic is not None:
+            add_critic(self.optimizer, head, config.critic.lr)
         self.updates = 0
 
     def use(self, config: TrainConfig) -> None:
@@ -80,8 +80,9 @@ class Learner:
             self._backward(rows, old, meter)
         norm = clip_gradient(self._parameters, self._config.optimizer.max_grad_norm)
         rate = learning_rate(self._config.optimizer, self.updates)
+        also = clip_gradient(self._critic, self._config.optimizer.max_grad_norm) if self._critic else 0.0
         # A loss that is not finite has such a gradient, and all ranks see the same norm.
-        finite = math.isfinite(norm)
+        finite = math.isfinite(norm) and math.isfinite(also)
         meter.updated(grad_norm=norm, rate=rate, skipped=not finite)
         if finite:
             set_rate(self.optimizer, rate)
@@ -105,8 +106,7 @@ class Learner:
             losses["diversity"] = diversity_bonus(tokens, self._config.diversity)
         if self._config.critic is not None and scores.value is not None:
             old_value, returns = (gathered(micro.rows, name, scores.value) for name in ("values", "returns"))
-            estimate = value_loss(scores.value, old_value, returns, self._config.critic.clip)
-            losses["value"] = self._config.critic.weight * estimate
+            losses["value"] = value_loss(scores.value, old_value, returns, self._config.critic.clip)
         weight = micro.weight.to(scores.logp.dtype)
         sums = {name: (weight * each).sum() for name, each in losses.items()}
         # Gradients are averaged over ranks, and this is a sum.

@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
+from find_key import rollouts, row_of
+from rl_rows import export
 from training_logs import Log, log
+from transformers import AutoModelForCausalLM
 
 from harness.errors import UsageError
 from trainer.cli import app
+from trainer.config import parse_config
+from trainer.loop import train
+from trainer.policy.tiny import save_tiny
 
 NOISE = random.Random(0)
 TROUBLE: dict[str, tuple[Log, str, str]] = {
@@ -99,3 +107,28 @@ def test_what_is_no_log_is_one_line(tmp_path: Path, make: Callable[[Path], Path]
     with pytest.raises(UsageError) as caught:
         diagnosed(make(tmp_path / "run"))
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_learning_rate_that_breaks_a_run_is_found_and_one_that_does_not_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tiny(tmp_path / "model", width=16, heads=2)
+    sampler = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    tasks = [task for task in range(16) for _ in range(4)]
+    did = rollouts(sampler, tasks, generator=torch.Generator().manual_seed(0))
+    rows = [
+        replace(row_of(each, task=each.seed, attempt=number % 4 + 1, attempts=4), reward=float(number % 2))
+        for number, each in enumerate(did)
+    ]
+    data = export(tmp_path / "data", rows)
+    watch = {"start": 2, "window": 2, "patience": 2}
+    for name, rate, code in (("sound", 1e-5, 0), ("broken", 0.3, 1)):
+        optimizer = {"lr": rate, "warmup_steps": 0}
+        request = {"groups_per_step": 2, "optimizer": optimizer, "monitor": {**watch, "auto_remedy": name == "broken"}}
+        train(data, str(tmp_path / "model"), tmp_path / name, parse_config(request))
+        capsys.readouterr()
+        assert diagnosed(tmp_path / name) == code, name
+        out = capsys.readouterr().out
+        assert ("suspected: moves too fast" in out) == ("applied optimizer.lr=0.15" in out) == bool(code)

@@ -90,6 +90,22 @@ def test_circles_are_a_bad_pattern() -> None:
     assert found.name == "bad_patterns" and found.change == "filters.mask_tool_errors=true"
 
 
+@pytest.mark.parametrize(
+    "curves",
+    [{"behaviour_k3": lambda step: 0.01 if step < 40 else 0.3}, {"entropy": lambda step: 1.0 if step < 40 else 0.1}],
+)
+def test_a_policy_that_runs_away_without_another_cause_is_slowed_down(
+    curves: dict[str, Callable[[int], float]],
+) -> None:
+    told = [event for event in events(log(60, **curves), auto_remedy=True) if event.kind != "invariant"]
+    assert [(event.name, event.change) for event in told[:2]] == [("moves_too_fast", "optimizer.lr=5e-7")] * 2
+    assert next(iter(curves)) in told[0].evidence and 40 <= told[0].step <= 45
+
+
+def test_a_sampler_that_lags_behind_is_not_the_learning_rates_doing() -> None:
+    assert findings(log(60, staleness_max=lambda step: 12, mismatch_k3=lambda step: 0.05)) == []
+
+
 def test_what_is_cheapest_to_mend_comes_first() -> None:
     rows = log(
         70,

@@ -3,7 +3,8 @@
 loss_t = 1/2 max((v_t - R_t)^2, (clip(v_t, v_old_t - clip, v_old_t + clip) - R_t)^2)
 
 The critic is one linear layer over the policy's last hidden state, where the token t is predicted: v_t is the value of
-what was read before t. It begins at 0, so that its first gradient reaches no layer below it.
+what was read before t. Its loss goes no further than that layer: a critic that has yet to learn would otherwise pull
+the policy's own weights harder than the policy's loss does, so that a policy is moved by its advantages alone.
 """
 
 from __future__ import annotations
@@ -20,19 +21,18 @@ class CriticConfig(BaseModel):
     reward fade over thousands of tokens (arXiv 2503.01491).
 
     Attributes:
-        weight: of the value's loss; a project default.
-        clip: how far a value may move within a step, in units of the reward; None leaves it free.
         gamma, lam: the discounts per trained token.
-        lr_factor: the layer's learning rate over the policy's; 10 is what verl's critic has over its actor.
+        clip: how far a value may move within a step, in units of the reward; None leaves it free.
+        lr: about how far a value moves by one update, in units of the reward, whatever the layer's width; a project
+            default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weight: float = Field(default=0.5, gt=0, allow_inf_nan=False)
-    clip: float | None = Field(default=0.2, gt=0, allow_inf_nan=False)
     gamma: float = Field(default=1.0, gt=0, le=1)
     lam: float = Field(default=1.0, ge=0, le=1)
-    lr_factor: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    clip: float | None = Field(default=0.2, gt=0, allow_inf_nan=False)
+    lr: float = Field(default=0.05, gt=0, allow_inf_nan=False)
 
 
 def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float | None = 0.2) -> Tensor:

@@ -45,8 +45,22 @@ class HuggingFacePolicy:
         """The transformers model itself."""
         return self._model
 
+    def with_model(self, model: Any) -> HuggingFacePolicy:
+        """The same policy, with another model in it."""
+        return HuggingFacePolicy(model, self._tokenizer, self._config)
+
     @property
-    def value_head(self) -> nn.Module | None:
+    def tokenizer(self) -> Any:
+        """What came with the model; None where nothing did."""
+        return self._tokenizer
+
+    @property
+    def head(self) -> Head:
+        """The output layer, as trained tokens are scored with it."""
+        return self._scorer.head
+
+    @property
+    def value_head(self) -> nn.Linear | None:
         return self._scorer.value_head
 
     @property
@@ -121,19 +135,22 @@ class _Scorer(nn.Module):
             rows = {"position_ids": packed_positions(row_lengths), "row_lengths": row_lengths}
         with torch.autocast(input_ids.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             hidden = self.model.base_model(input_ids=input_ids, use_cache=False, **rows).last_hidden_state
+        chosen = hidden.flatten(0, 1).index_select(0, source)
+        value = None
+        if self.value_head is not None:
+            value = self.value_head(chosen.detach().to(self.value_head.weight.dtype)).squeeze(1)
+        return (*selected_logprobs(chosen, self.head, target, temperature), value)
+
+    @property
+    def head(self) -> Head:
         layer = self.model.get_output_embeddings()
-        head = Head(
+        return Head(
             weight=layer.weight,
             bias=getattr(layer, "bias", None),
             scale=self._scale,
             softcap=self._softcap,
             full_precision=self._full_precision,
         )
-        chosen = hidden.flatten(0, 1).index_select(0, source)
-        value = None
-        if self.value_head is not None:
-            value = self.value_head(chosen.to(self.value_head.weight.dtype)).squeeze(1)
-        return (*selected_logprobs(chosen, head, target, temperature), value)
 
 
 def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: bool = False) -> HuggingFacePolicy:

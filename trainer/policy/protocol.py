@@ -34,7 +34,7 @@ class Policy(Protocol):
         """What holds the parameters, and what is sharded over ranks."""
 
     @property
-    def value_head(self) -> nn.Module | None:
+    def value_head(self) -> nn.Linear | None:
         """The critic's own layer, part of `module`; None without a critic."""
 
     @property
