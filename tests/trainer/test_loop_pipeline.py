@@ -39,9 +39,7 @@ async def test_with_ratio_0_every_group_is_sampled_from_the_weights_that_it_trai
 def test_no_group_is_trained_that_is_older_than_the_ratio_or_came_from_beyond_the_window(
     seed: int, ratio: int, groups: int, window: float
 ) -> None:
-    config = loop_config(
-        steps=8, collect={"groups": groups, "attempts": 2, "async_ratio": ratio, "window": window}
-    )
+    config = loop_config(steps=8, collect={"groups": groups, "attempts": 2, "async_ratio": ratio, "window": window})
     trainer = Trainer()
     delays = Random(seed)
 

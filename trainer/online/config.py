@@ -96,6 +96,28 @@ class BudgetConfig(_Table):
     hopeless: float = Field(default=0.05, ge=0, lt=0.5)
 
 
+class ServeConfig(_Table):
+    """How the policy is served; see `harness serve --help`."""
+
+    on_update: Literal["finish", "continue"] = "finish"
+    """When new weights come, answers under way finish on the old ones, or continue on the new ones."""
+    max_running: int = Field(default=64, ge=1)
+    """Answers that share a forward pass."""
+    threads: int | None = Field(default=None, ge=1)
+    """None: one for small models."""
+    max_len: int | None = Field(default=None, ge=2)
+
+    def options(self) -> list[str]:
+        """As the server's command line takes them."""
+        given = {
+            "--on-update": self.on_update,
+            "--max-running": self.max_running,
+            "--threads": self.threads,
+            "--max-len": self.max_len,
+        }
+        return [part for name, value in given.items() if value is not None for part in (name, str(value))]
+
+
 class EvaluateConfig(_Table):
     """Success on the held-out tasks, by real trials under one version of the policy."""
 
@@ -123,6 +145,7 @@ class LoopConfig(_Table):
     sandboxes: SandboxConfig = SandboxConfig()
     collect: CollectConfig = CollectConfig()
     budget: BudgetConfig = BudgetConfig()
+    serve: ServeConfig = ServeConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     train: dict[str, Any] = Field(default_factory=dict)
 
@@ -135,9 +158,7 @@ class LoopConfig(_Table):
         if budget.rule == "vip":
             least = budget.low if budget.estimator == "rloo" else max(3, budget.low)
             if not least <= collect.attempts <= self.vip_high:
-                raise ValueError(
-                    f"budget.low to budget.high, {least} to {self.vip_high}, has to hold collect.attempts"
-                )
+                raise ValueError(f"budget.low to budget.high, {least} to {self.vip_high}, has to hold collect.attempts")
         if budget.rule == "ada" and budget.per_round * budget.rounds < collect.attempts:
             raise ValueError("budget.per_round times budget.rounds has to reach collect.attempts, which are kept")
         return self

@@ -130,5 +130,3 @@ class Evaluation(Protocol):
 
     async def measure(self, version: int) -> None:
         """Run the held-out tasks under this version, and report."""
-
-

@@ -93,7 +93,7 @@ class Pipeline:
         while self.version < self._config.steps:
             with self.waits.on("starved"):
                 batch = await self._batch(collect.groups)
-            lease = self._ledger.leased(self.version + 1, batch)
+            lease = self._ledger.leased(self.version + 1, sorted(batch))
             with self.waits.on("training"):
                 trained = await self._training.train(lease, self._numbers())
             with self.waits.on("publishing"):
@@ -128,7 +128,8 @@ class Pipeline:
 
     def _drop_stale(self) -> None:
         state, oldest = self._ledger.state, self.version - self._config.collect.async_ratio
-        for each in [*state.open.values(), *state.ready.values()]:
+        held: list[Plan | Collected] = [*state.open.values(), *state.ready.values()]
+        for each in held:
             if each.version < oldest:
                 self._lose(each.number, "stale")
 

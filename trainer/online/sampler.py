@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from trainer.online.config import LoopConfig
 from trainer.online.parts import Collected
@@ -27,6 +28,13 @@ class Sampler:
         self._seen: dict[str, int] = {}
         self._order: list[str] = []
         self._pass = self._wave = 0
+
+    def hear(self, kind: str, value: Any) -> None:
+        """What a ledger tells that is read again: waves were planned, groups finished."""
+        if kind == "planned":
+            self.next_wave()
+        else:
+            self.update(value)
 
     def update(self, group: Collected) -> None:
         """Take the outcomes of a group."""
