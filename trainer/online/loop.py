@@ -5,7 +5,6 @@ ledger -> trainer (every leased step done) -> server (its weights) -> agreement 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -23,11 +22,11 @@ from harness.task.model import Task
 from harness.trial.events import Emit
 from trainer.online.attempts import HarnessRollouts, HeldOut, job_config
 from trainer.online.config import LoopConfig
-from trainer.online.fingerprint import of_scaffold
+from trainer.online.fingerprint import Fingerprint, of_scaffold
 from trainer.online.folder import LoopFolder
 from trainer.online.groups import Collector
 from trainer.online.ledger import Ledger, State
-from trainer.online.parts import Trained
+from trainer.online.parts import Lease, Trained, Training
 from trainer.online.pipeline import Pipeline
 from trainer.online.process import training_process
 from trainer.online.sampler import Sampler
@@ -46,7 +45,19 @@ class Server(Protocol):
         """See `Serving`."""
 
 
+class Trainer(Training, Protocol):
+    """Training with every leased step done: the newest weights, of version `step`, and what it was trained as."""
+
+    step: int
+    weights: Path
+    fingerprint: Fingerprint
+
+    async def finish(self, *, done: bool) -> None:
+        """Leave a checkpoint, and the model where the last step is done."""
+
+
 Serve = Callable[[int, Path], AbstractAsyncContextManager[Server]]
+Train = Callable[[LoopFolder, Mapping[int, Lease]], AbstractAsyncContextManager[Trainer]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,15 +87,17 @@ async def run_loop(
     watching: Watching | None = None,
     provider: Callable[[], SandboxProvider | None] = lambda: None,
     serve: Serve | None = None,
+    train: Train = training_process,
 ) -> Ended:
     """Run a loop in a folder of its own, or go on with the one that is there.
 
-    `provider` makes the backend where it is not to be the configured one; `serve` the policy's server.
+    `provider` makes the backend where it is not to be the configured one; `serve` and `train` start the policy's server
+    and its trainer.
 
     Raises UsageError for what cannot be, before any attempt; Mismatch where sampling, training and serving differ;
     TrainerDied and ServerDied.
     """
-    folder, watching = LoopFolder(Path(os.path.abspath(root))), watching or Watching()
+    folder, watching = LoopFolder(root), watching or Watching()
     tasks = task_names(config.tasks.train)
     if config.tasks.held_out is not None:
         task_names(config.tasks.held_out)
@@ -100,7 +113,7 @@ async def run_loop(
             sampler = Sampler(tasks, config)
             ledger = stack.enter_context(Ledger(folder.ledger, sampler.hear))
             async with (
-                training_process(folder, ledger.state.leases) as training,
+                train(folder, ledger.state.leases) as training,
                 (serve or _server(config, folder))(training.step, training.weights) as server,
             ):
                 folder.agree({"training": training.fingerprint, "the agent": of_scaffold(described)})
