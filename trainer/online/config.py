@@ -96,9 +96,23 @@ class BudgetConfig(_Table):
     hopeless: float = Field(default=0.05, ge=0, lt=0.5)
 
 
+class UpstreamConfig(_Table):
+    """A server of the policy that is already there, and shares a disk with the loop."""
+
+    url: str
+    engine: Literal["vllm", "sglang", "harness"]
+    model: str
+    """What the policy is called there."""
+    key_env: str | None = None
+    """The variable with the key for new weights."""
+    on_update: Literal["finish", "continue"] = "finish"
+
+
 class ServeConfig(_Table):
     """How the policy is served; see `harness serve --help`."""
 
+    upstream: UpstreamConfig | None = None
+    """None: the loop starts a server of its own, which the other settings are for."""
     on_update: Literal["finish", "continue"] = "finish"
     """When new weights come, answers under way finish on the old ones, or continue on the new ones."""
     max_running: int = Field(default=64, ge=1)

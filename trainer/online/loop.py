@@ -30,7 +30,7 @@ from trainer.online.parts import Lease, Trained, Training
 from trainer.online.pipeline import Pipeline
 from trainer.online.process import training_process
 from trainer.online.sampler import Sampler
-from trainer.online.serving import policy_server
+from trainer.online.serving import policy_server, upstream
 
 POLICY = "policy"
 """The model's name where it is served."""
@@ -164,12 +164,10 @@ def config_file(config: LoopConfig) -> Path | None:
 
 def agent_options(config: LoopConfig, url: str) -> dict[str, Any]:
     """The agent's settings with where the policy is served; an agent of the managed mode records what was sampled."""
-    own = dict(config.agent.options)
-    kind = agent_config(
-        config.agent.name, config=config_file(config), options={"base_url": url, "model": POLICY, **own}
-    )["type"]
-    captured = {"capture": True} if kind == "tool_calling" else {}
-    return {"model": POLICY, **captured, **own, "base_url": url}
+    served = POLICY if config.serve.upstream is None else config.serve.upstream.model
+    options = {"model": served, **config.agent.options, "base_url": url}
+    kind = agent_config(config.agent.name, config=config_file(config), options=options)["type"]
+    return {"capture": True, **options} if kind == "tool_calling" else options
 
 
 def _hold(folder: LoopFolder, stack: ExitStack) -> None:
@@ -182,7 +180,14 @@ def _hold(folder: LoopFolder, stack: ExitStack) -> None:
 def _server(config: LoopConfig, folder: LoopFolder) -> Serve:
     @asynccontextmanager
     async def serve(version: int, weights: Path) -> AsyncIterator[Server]:
-        async with policy_server(config.serve, POLICY, folder.root / "server.log", version, weights) as server:
+        own = config.serve.upstream
+        log = folder.root / "server.log"
+        started: AbstractAsyncContextManager[Server] = (
+            policy_server(config.serve, POLICY, log, version, weights)
+            if own is None
+            else upstream(own, version, weights)
+        )
+        async with started as server:
             yield server
 
     return serve
