@@ -145,8 +145,7 @@ class Pipeline:
         while True:
             while self._fifo.unconsumed + self._held >= self._wanted:
                 self._room.clear()
-                with self.waits.on("full"):
-                    await self._room.wait()
+                await self._room.wait()
             self._begin(self._start(), failure)
 
     @property
@@ -174,9 +173,12 @@ class Pipeline:
     def _begin(self, plan: Plan, failure: asyncio.Future[str | None]) -> None:
         def ended(task: asyncio.Task[None]) -> None:
             self._groups.pop(plan.number, None)
+            if not self._groups:
+                self.waits.begin("idle")
             if not task.cancelled() and (error := task.exception()) is not None and not failure.done():
                 failure.set_exception(error)
 
+        self.waits.end("idle")
         work: Coroutine[Any, Any, None] = self._collected(plan)
         self._groups[plan.number] = asyncio.create_task(work)
         self._groups[plan.number].add_done_callback(ended)
