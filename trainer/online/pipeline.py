@@ -11,6 +11,7 @@ versions all the same, because the window let others overtake it, is dropped.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -38,6 +39,7 @@ class Pipeline:
         serving: Serving,
         evaluation: Evaluation | None = None,
         on_step: OnStep = lambda trained: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """The newest lease of the ledger is already trained and published."""
         self._config, self._ledger, self._sampler, self._collector = config, ledger, sampler, collector
@@ -48,7 +50,7 @@ class Pipeline:
         self._lost_before = 0
         self._room, self._more = asyncio.Event(), asyncio.Event()
         self.version = ledger.state.step
-        self.waits = Waits()
+        self.waits = Waits(clock)
 
     @property
     def state(self) -> State:
@@ -146,6 +148,7 @@ class Pipeline:
             while self._fifo.unconsumed + self._held >= self._wanted:
                 self._room.clear()
                 await self._room.wait()
+            await self._collector.rollouts.room()
             self._begin(self._start(), failure)
 
     @property
