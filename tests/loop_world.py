@@ -24,7 +24,6 @@ from trainer.online.config import LoopConfig, parse_loop
 from trainer.online.folder import LoopFolder
 from trainer.online.loop import Ended, Server, Watching, run_loop
 from trainer.online.parts import Lease, Trained
-from trainer.online.process import training_process
 from trainer.online.worker import Worker
 from trainer.policy.tiny import save_tiny
 
@@ -128,7 +127,7 @@ async def run(config: LoopConfig, root: Path, *, resume: bool = False, **more: A
 def main(root: Path) -> None:
     """Begin or go on."""
     config = world(root.parent)
-    asyncio.run(run(config, root, resume=(root / "loop.json").exists(), train=training_process))
+    asyncio.run(run(config, root, resume=(root / "loop.json").exists()))
 
 
 if __name__ == "__main__":

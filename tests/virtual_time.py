@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps to the next thing that is due: hours of waiting in no time, the same on any machine."""
+"""An event loop whose clock jumps to what is due next: hours of waiting in no time, the same on any machine."""
 
 from __future__ import annotations
 

@@ -96,16 +96,14 @@ async def test_a_dataset_that_is_not_there_and_a_folder_in_use_are_one_line_and_
 @pytest.mark.case("G11")
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_loop_whose_processes_are_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
+def test_a_loop_that_is_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
     for name in ("straight", "killed"):
         (tmp_path / name).mkdir()
-    random = Random(4)
+    random, root, kills = Random(4), tmp_path / "killed/loop", 0
     _session(tmp_path / "straight/loop", None)
-    kills = 0
-    root = tmp_path / "killed/loop"
     while not (root / "model").exists():
-        kills += _session(root, random.uniform(3, 12))
-        assert kills < 30
+        kills += _session(root, random.randint(2, 14))
+        assert kills < 20
     assert kills >= 2
     there = state(root)
     trained = Counter(group.number for lease in there.leases.values() for group in lease.groups)
@@ -115,20 +113,27 @@ def test_a_loop_whose_processes_are_killed_at_random_moments_ends_with_the_same_
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def _session(root: Path, kill_after: float | None) -> int:
-    """Run the loop, and kill its process after so many seconds; whether it was killed."""
+def _session(root: Path, events: int | None) -> int:
+    """Run the loop, and kill it once its ledger has grown by so many events; whether it was killed."""
+    ledger = root / "ledger.jsonl"
+    until = None if events is None else _lines(ledger) + events
     process = subprocess.Popen(
         [sys.executable, loop_world.__file__, str(root)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.DEVNULL,
     )
-    try:
-        process.wait(kill_after)
-    except subprocess.TimeoutExpired:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        return 1
+    while process.poll() is None:
+        if until is not None and _lines(ledger) >= until:
+            process.kill()
+            process.wait()
+            return 1
+        time.sleep(0.002)
     assert process.returncode == 0
     return 0
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 @pytest.mark.slow
