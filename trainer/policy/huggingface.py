@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from harness.errors import UsageError
@@ -134,7 +135,7 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> Huggi
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path, config=settings, dtype=torch.float32, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UsageError(f"--model {path}: {_first_line(error)}") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
