@@ -95,7 +95,7 @@ async def test_a_dataset_that_is_not_there_and_a_folder_in_use_are_one_line_and_
 
 @pytest.mark.case("G11")
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_loop_that_is_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
     for name in ("straight", "killed"):
         (tmp_path / name).mkdir()
@@ -137,7 +137,7 @@ def _lines(path: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 async def test_a_trainer_that_is_killed_is_started_again_and_nothing_is_trained_twice(tmp_path: Path) -> None:
     straight = tmp_path / "straight"
     await run(world(tmp_path), straight)

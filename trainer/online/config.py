@@ -63,6 +63,9 @@ class CollectConfig(_Table):
     """Steps that a group may be older than the weights which it trains; 0 collects and trains in turn."""
     window: float = Field(default=RATIO, gt=0, le=1)
     """Windowed FIFO: the share of the groups in flight that may overtake the oldest one, itself included."""
+    off_policy: Literal["weigh", "mask"] = "weigh"
+    """Tokens of an attempt that went on under newer weights: the objective's ratio weighs them, or those that the
+    newest of its versions did not sample stay out of the loss."""
     deadline_sec: float | None = Field(default=None, gt=0)
     """After so long a group is done with the attempts that it has, or given up where these are fewer than two."""
 

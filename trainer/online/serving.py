@@ -18,7 +18,18 @@ from trainer.online.config import ServeConfig, UpstreamConfig
 from trainer.rollout.command import KEY_VARIABLE
 from trainer.rollout.update import HarnessServer, ServerAddress, Sglang, UpdateFailed, Vllm, WeightUpdate
 
-_MAIN = "import typer; from trainer.rollout.command import serve; typer.run(serve)"
+_MAIN = """
+import sys, typer
+from harness.errors import HarnessError
+from trainer.rollout.command import serve
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(serve)
+try:
+    app()
+except HarnessError as error:
+    sys.exit(f"error: {error}")
+"""
+"""As `harness serve` begins, wherever the console script is."""
 _START_SEC, _ENDING_SEC, _STOP_SEC = 300.0, 2.0, 10.0
 _STARTS = 3
 """Starts without a publication in between: what kills the server that often will go on killing it."""

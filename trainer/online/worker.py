@@ -26,7 +26,7 @@ from trainer.monitor.monitor import Monitor
 from trainer.online.fingerprint import Mismatch, digest, of_rows, require_same
 from trainer.online.folder import LoopFolder
 from trainer.online.parts import Lease
-from trainer.online.rows import lease_rows
+from trainer.online.rows import lease_rows, newest_only
 from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.policy.load import load_policy
 from trainer.samples.plan import Planner
@@ -58,6 +58,7 @@ class Worker:
         folder.run.tell_again(event for numbers in folder.run.logged() for event in self._watch.observe(numbers).events)
         self._use_remedies()
         self._decoding: dict[str, Any] = {}
+        self._newest_only = loop.collect.off_policy == "mask"
 
     @property
     def step(self) -> int:
@@ -80,6 +81,8 @@ class Worker:
             raise ValueError(f"step {lease.step} does not follow step {progress.step}")
         groups = list(lease_rows(self._folder.rollouts, lease.groups))
         self._require_same_decoding(groups)
+        if self._newest_only:
+            groups = [list(map(newest_only, rows)) for rows in groups]
         metrics: Metrics = {"skipped": 0, "groups": 0}
         halt = None
         for batch in self._planner.batches(groups, first_step=progress.step, version=0):
