@@ -23,6 +23,7 @@ from harness.errors import UsageError
 from harness.export.rl import export_rl
 from harness.job.progress import load_summary
 from harness.store.layout import JobPaths
+from trainer.monitor.metrics import metric_of
 from trainer.online.ledger import Ledger, State
 from trainer.online.loop import Watching
 from trainer.online.process import training_process
@@ -48,6 +49,7 @@ async def test_a_loop_leaves_its_attempts_as_a_job_its_steps_as_a_run_and_a_mode
     assert [line["step"] for line in metrics(root)] == [1, 2, 3, 4, 5, 6]
     assert {line["staleness_max"] for line in metrics(root)} == {0}
     assert {line["groups"] for line in metrics(root)} == {2}
+    assert all(metric_of(name) for line in metrics(root) for name in line)
     summary, findings = load_summary(JobPaths(root / "jobs/rollouts"))
     assert (summary.counts["scored"], summary.n_total, findings) == (6 * 2 * 4, 6 * 2 * 4, [])
     rates = [json.loads(line) for line in (root / "evaluations.jsonl").read_text().splitlines()]
