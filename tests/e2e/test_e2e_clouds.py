@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from builders import make_task
-from command_line import REPO, by_task, records
+from command_line import REPO, records
 from controlplanes.cloud import CLOUDS, Cloud, cloud
 
 from backends import Readiness, create_provider
@@ -61,8 +61,15 @@ async def run(folder: Path, backend: str, **fields: Any) -> Path:
     return paths.root
 
 
+def scored(job: Path) -> dict[str, dict[str, Any]]:
+    """The records of scored executions; an infrastructure failure before it, on a busy machine, is none."""
+    return {name: record for name, record in records(job).items() if record["outcome"] == "scored"}
+
+
 def rewards(job: Path) -> dict[str, float]:
-    return {task: record["reward"] for task, record in by_task(job).items()}
+    named = {record["task_name"]: record["reward"] for record in scored(job).values()}
+    assert len(named) == len(scored(job)), "a task was scored more than once"
+    return named
 
 
 def steps(job: Path) -> list[Any]:
@@ -70,7 +77,7 @@ def steps(job: Path) -> list[Any]:
 
     And without `oom`, which stands only where the sandbox shows its kernel's counter: docker's do, these boxes do not.
     """
-    (path,) = job.glob("*/agent/trajectory.json")
+    (name,) = scored(job)
     varies = {"timestamp", "duration_sec", "llm_sec", "tool_call_id", "source_call_id", "oom"}
 
     def plain(value: Any) -> Any:
@@ -78,7 +85,7 @@ def steps(job: Path) -> list[Any]:
             return {key: plain(each) for key, each in value.items() if key not in varies}
         return [plain(each) for each in value] if isinstance(value, list) else value
 
-    return list(plain(json.loads(path.read_text())["steps"]))
+    return list(plain(json.loads((job / name / "agent" / "trajectory.json").read_text())["steps"]))
 
 
 async def test_the_oracle_earns_in_every_cloud_what_it_earns_on_this_machine(plane: Cloud, tmp_path: Path) -> None:

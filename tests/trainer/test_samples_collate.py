@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rl_rows import group, row
@@ -38,6 +39,20 @@ def test_each_trained_token_is_predicted_by_the_one_before_it() -> None:
     assert made.chunk.tolist() == [0, 0, 1, 2, 2]
     assert made.positive.tolist() == [True] * 3 + [False] * 2
     assert made.real_tokens == 11
+
+
+@pytest.mark.case("G9")
+def test_every_branch_of_a_rollout_has_its_advantage_on_its_own_tokens_alone() -> None:
+    branches = [
+        row(1, attempt=1, turns=[[8, 9], [10]], n_branches=2),
+        row(1, attempt=1, turns=[[11], [12, 13]], branch=1, n_branches=2),
+    ]
+    made = collate(planned([*branches, row(0, attempt=2, turns=[[14]])]))
+    assert list(zip(made.target.tolist(), made.advantage.tolist(), strict=True)) == [
+        *((token, 0.5) for token in (8, 9, 10)),
+        *((token, 0.5) for token in (11, 12, 13)),
+        (14, -0.5),
+    ]
 
 
 def test_garbage_at_masked_positions_is_not_even_read() -> None:

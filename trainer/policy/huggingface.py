@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from harness.errors import UsageError
@@ -40,6 +41,20 @@ class HuggingFacePolicy:
     def model(self) -> Any:
         """The transformers model itself."""
         return self._model
+
+    def with_model(self, model: Any) -> HuggingFacePolicy:
+        """The same policy with another model in it, and without a critic."""
+        return HuggingFacePolicy(model, self._tokenizer, self._config)
+
+    @property
+    def tokenizer(self) -> Any:
+        """What came with the model; None where nothing did."""
+        return self._tokenizer
+
+    @property
+    def head(self) -> Head:
+        """The output layer, as trained tokens are scored with it."""
+        return self._scorer.head
 
     @property
     def value_head(self) -> nn.Linear | None:
@@ -99,19 +114,22 @@ class _Scorer(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         with torch.autocast(input_ids.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        chosen = hidden.flatten(0, 1).index_select(0, source)
+        value = None
+        if self.value_head is not None:
+            value = self.value_head(chosen.detach().to(self.value_head.weight.dtype)).squeeze(1)
+        return (*selected_logprobs(chosen, self.head, target, temperature), value)
+
+    @property
+    def head(self) -> Head:
         layer = self.model.get_output_embeddings()
-        head = Head(
+        return Head(
             weight=layer.weight,
             bias=getattr(layer, "bias", None),
             scale=self._scale,
             softcap=self._softcap,
             full_precision=self._full_precision,
         )
-        chosen = hidden.flatten(0, 1).index_select(0, source)
-        value = None
-        if self.value_head is not None:
-            value = self.value_head(chosen.detach().to(self.value_head.weight.dtype)).squeeze(1)
-        return (*selected_logprobs(chosen, head, target, temperature), value)
 
 
 def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: bool = False) -> HuggingFacePolicy:
@@ -134,7 +152,7 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: 
         model = transformers.AutoModelForCausalLM.from_pretrained(
             path, config=settings, dtype=torch.float32, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UsageError(f"--model {path}: {_first_line(error)}") from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)

@@ -35,16 +35,29 @@ def _postgres_position(element: Any, compiler: Any, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)})"
 
 
-def select_trials(wanted: Filter, limit: int | None = None) -> sa.Select[Any]:
+def select_trials(wanted: Filter, limit: int | None = None, offset: int = 0) -> sa.Select[Any]:
     """The trials that a filter describes, the latest first."""
     query = sa.select(*(column for column in trials.c if column.name != "id"))
     query = query.select_from(_source(wanted)).where(*conditions(wanted))
-    return query.order_by(trials.c.started_at.desc().nulls_last(), trials.c.id.desc()).limit(limit)
+    return query.order_by(trials.c.started_at.desc().nulls_last(), trials.c.id.desc()).limit(limit).offset(offset)
+
+
+def select_columns(wanted: Filter, names: Sequence[str]) -> sa.Select[Any]:
+    """Only some columns of those trials, and of their behaviour, by folder."""
+    chosen = [trials.c[name] if name in trials.c else behaviour.c[name] for name in names]
+    source = trials.outerjoin(behaviour, behaviour.c.trial_id == trials.c.id)
+    return sa.select(*chosen).select_from(source).where(*conditions(wanted)).order_by(trials.c.job, trials.c.trial)
 
 
 def count_trials(wanted: Filter) -> sa.Select[Any]:
     """How many those are."""
     return sa.select(sa.func.count()).select_from(_source(wanted)).where(*conditions(wanted))
+
+
+def state_of(wanted: Filter) -> sa.Select[Any]:
+    """Two numbers that change whenever one of those trials comes, goes, or is read anew."""
+    numbers: list[sa.ColumnElement[Any]] = [sa.func.count(), sa.func.max(trials.c.id)]
+    return sa.select(*numbers).select_from(_source(wanted)).where(*conditions(wanted))
 
 
 def count_by(wanted: Filter, name: str) -> sa.Select[Any]:
