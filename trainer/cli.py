@@ -18,6 +18,8 @@ from trainer.settings import SET_HELP, tables_in, tables_of
 
 if TYPE_CHECKING:
     from trainer.loop import Outcome
+    from trainer.measure import Metrics
+    from trainer.monitor.monitor import Observation
 
 _MISSING = (
     "{1} needs {0}: pip install 'harness-rl[{2}]' "
@@ -41,6 +43,9 @@ def train(
     auto_remedy: Annotated[
         bool, typer.Option("--auto-remedy", help="Apply the mildest remedy of what the monitor diagnoses, and log it.")
     ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Curves for TensorBoard as well, in the run's folder.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
 ) -> int:
     """Train a model on exported trajectories."""
@@ -49,6 +54,7 @@ def train(
     if auto_remedy:
         tables = {**tables, "monitor": {**tables.get("monitor", {}), "auto_remedy": True}}
     require_packages("training", "train", "torch", "transformers", "safetensors", "pyarrow")
+    from trainer.board import Board
     from trainer.config import parse_config
     from trainer.display import Display
     from trainer.distributed import is_first, process_group
@@ -56,9 +62,19 @@ def train(
 
     request = parse_config(tables)
     target = out or Path("trained") / export.resolve().name
+    display, board = Display(), Board(target / "tensorboard") if tensorboard else None
+
+    def on_step(metrics: Metrics, seen: Observation) -> None:
+        display.step(metrics, seen)
+        if board is not None:
+            board.step(metrics, seen)
+
     with process_group():
-        display = Display()
-        outcome = run(export, model, target, request, resume=resume, on_step=display.step)
+        try:
+            outcome = run(export, model, target, request, resume=resume, on_step=on_step)
+        finally:
+            if board is not None:
+                board.close()
         if is_first():
             return _report(outcome, target)
     return 0 if outcome.halted is None else 1

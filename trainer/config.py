@@ -92,7 +92,7 @@ class TrainConfig(_Table):
             `breaker.window` groups.
         groups_per_step, steps: the work. `steps` None is one pass over the export; more than a pass begins another.
         updates_per_step: optimiser updates that a step's groups are split over.
-        token_budget: tokens of a micro-batch, padding included.
+        token_budget: tokens of a micro-batch, padding included where rows are padded. A longer row is one by itself.
         max_skipped: so many steps without a finite gradient in a row end the run.
         checkpoint_every: steps between checkpoints; None writes one at the end only. `keep_checkpoints`: the newest.
         policy_version: of the weights that training begins with, as the sampler counted them; None leaves staleness
@@ -123,7 +123,7 @@ class TrainConfig(_Table):
     groups_per_step: int = Field(default=8, ge=1)
     steps: int | None = Field(default=None, ge=1)
     updates_per_step: int = Field(default=1, ge=1)
-    token_budget: int = Field(default=4096, ge=2)
+    token_budget: int = Field(default=2048, ge=2)
     max_skipped: int = Field(default=5, ge=1)
     checkpoint_every: int | None = Field(default=20, ge=1)
     keep_checkpoints: int = Field(default=2, ge=1)

@@ -24,7 +24,7 @@ from trainer.measure import Meter, Metrics
 from trainer.optimizer import add_critic, clip_gradient, learning_rate, make_optimizer, set_rate
 from trainer.policy.protocol import Policy
 from trainer.samples.batch import StepBatch, TrainingRow
-from trainer.samples.collate import MicroBatch, buckets, collate, share
+from trainer.samples.collate import MicroBatch, buckets, collate, packs, share
 
 
 class Learner:
@@ -155,12 +155,13 @@ class Learner:
             return policy.score(micro).logp
 
     def _collated(self, rows: Sequence[TrainingRow]) -> MicroBatch:
-        return collate(rows).to(self._parameters[0].device)
+        return collate(rows, packed=self._policy.packs).to(self._parameters[0].device)
 
     def _micro_batches(self, batch: StepBatch) -> list[list[TrainingRow]]:
         """This rank's. Sharded weights are fetched together, so that all ranks need the same number."""
         world, budget = distributed.world(), self._config.token_budget
-        shares = [buckets(share(batch.rows, rank, world), budget) for rank in range(world)]
+        cut = packs if self._policy.packs else buckets
+        shares = [cut(share(batch.rows, rank, world), budget) for rank in range(world)]
         own = shares[distributed.rank()]
         # What fills up has no weight.
         filler = [replace(min(batch.rows, key=len), weight=0.0)]

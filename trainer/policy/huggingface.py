@@ -1,7 +1,8 @@
 """Any causal language model that transformers loads from safetensors.
 
-Rows are padded on the right and no attention mask is passed: a causal model never looks there. Hidden states are
-gathered where a trained token is predicted, and the output layer sees nothing else.
+Rows are packed where the model can take them so; else they are padded on the right and no attention mask is passed,
+since a causal model never looks there. Hidden states are gathered where a trained token is predicted, and the output
+layer sees nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from harness.errors import UsageError
 from harness.export.retokenize import fingerprint_of
 from trainer.policy.config import PolicyConfig
 from trainer.policy.logprobs import Head, selected_logprobs
+from trainer.policy.packing import enable_packing, packed_positions
 from trainer.policy.protocol import Scores
 from trainer.policy.value import load_value_head, save_value_head
 from trainer.samples.collate import MicroBatch
@@ -32,6 +34,7 @@ class HuggingFacePolicy:
         self._model, self._tokenizer = model, tokenizer
         self._config = config
         self._scorer = _Scorer(model, config, value_head)
+        self._packs = enable_packing(model)
 
     @property
     def module(self) -> nn.Module:
@@ -65,6 +68,10 @@ class HuggingFacePolicy:
         return int(self._model.get_output_embeddings().weight.shape[0])
 
     @property
+    def packs(self) -> bool:
+        return self._packs
+
+    @property
     def max_tokens(self) -> int | None:
         own = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         return self._config.max_tokens or (int(own) if own else None)
@@ -74,7 +81,13 @@ class HuggingFacePolicy:
         return None if self._tokenizer is None else fingerprint_of(self._tokenizer)
 
     def score(self, batch: MicroBatch) -> Scores:
-        logp, entropy, value = self._scorer(batch.input_ids, batch.source, batch.target, batch.temperature)
+        logp, entropy, value = self._scorer(
+            batch.input_ids,
+            batch.source,
+            batch.target,
+            batch.temperature,
+            row_lengths=tuple(map(len, batch.rows)) if batch.packed else None,
+        )
         return Scores(logp=logp, entropy=entropy, value=value)
 
     def save(self, folder: Path) -> None:
@@ -110,10 +123,18 @@ class _Scorer(nn.Module):
         self._scale = _logit_scale(text)
 
     def forward(
-        self, input_ids: Tensor, source: Tensor, target: Tensor, temperature: Tensor
+        self,
+        input_ids: Tensor,
+        source: Tensor,
+        target: Tensor,
+        temperature: Tensor,
+        row_lengths: tuple[int, ...] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        rows: dict[str, Any] = {}
+        if row_lengths is not None:
+            rows = {"position_ids": packed_positions(row_lengths), "row_lengths": row_lengths}
         with torch.autocast(input_ids.device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+            hidden = self.model.base_model(input_ids=input_ids, use_cache=False, **rows).last_hidden_state
         chosen = hidden.flatten(0, 1).index_select(0, source)
         value = None
         if self.value_head is not None:
@@ -164,7 +185,7 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: 
 
         add_adapter(model, config.lora, seed=seed)
     if config.gradient_checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        recompute_activations(model)
         if config.lora is not None:
             model.enable_input_require_grads()
     model.train()
@@ -173,6 +194,15 @@ def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0, critic: 
         output = model.get_output_embeddings().weight
         head = load_value_head(Path(path), output.shape[1], output.dtype).to(device)
     return HuggingFacePolicy(model.to(device), tokenizer, config, head)
+
+
+def recompute_activations(model: Any) -> None:
+    """Have layers computed twice instead of kept."""
+    enable = getattr(model, "activation_checkpointing_enable", None)
+    if enable is not None:
+        enable({"use_reentrant": False})
+    else:  # its name before transformers 5
+        model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def _device(name: str) -> str:

@@ -42,6 +42,10 @@ class Policy(Protocol):
         """Token ids lie below."""
 
     @property
+    def packs(self) -> bool:
+        """Whether micro-batches are packed: faster, and possible for this model."""
+
+    @property
     def max_tokens(self) -> int | None:
         """The longest row; None for no limit."""
 
