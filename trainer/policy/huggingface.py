@@ -46,7 +46,7 @@ class HuggingFacePolicy:
         return self._model
 
     def with_model(self, model: Any) -> HuggingFacePolicy:
-        """The same policy, with another model in it."""
+        """The same policy with another model in it, and without a critic."""
         return HuggingFacePolicy(model, self._tokenizer, self._config)
 
     @property
