@@ -111,13 +111,13 @@ def fill(home: Home, directories: Iterable[str]) -> Path | None:
             if not sources.is_dir():
                 sources.mkdir()
                 made.append(sources)
-        for part in Path(path).parts:
-            if part != "/":
+        for part in path.split("/"):
+            if part:
                 place /= part
-                if not place.is_dir():
-                    place.mkdir()
+                with suppress(FileExistsError):
+                    os.mkdir(place)  # noqa: PTH102 - one call
                     made.append(place)
-        place.chmod(mode)
+        os.chmod(place, mode)  # noqa: PTH101
 
     for path in _MOUNTED:
         directory(path)
