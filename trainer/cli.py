@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainer.loop import Outcome
 
 _MISSING = (
-    "training needs {0}: pip install 'harness-rl[train]' "
+    "{1} needs {0}: pip install 'harness-rl[{2}]' "
     "(without a GPU, first: pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu)"
 )
 
@@ -49,7 +49,7 @@ def train(
     tables = tables_of(config, settings or [], asked)
     if auto_remedy:
         tables = {**tables, "monitor": {**tables.get("monitor", {}), "auto_remedy": True}}
-    _require_packages()
+    require_packages("training", "train", "torch", "transformers", "safetensors", "pyarrow")
     from trainer.config import parse_config
     from trainer.display import Display
     from trainer.distributed import is_first, process_group
@@ -116,12 +116,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def _require_packages() -> None:
+def require_packages(who: str, extras: str, *names: str) -> None:
+    """Raise UsageError where what `who` needs is not installed."""
     from importlib.util import find_spec
 
-    missing = [name for name in ("torch", "transformers", "safetensors", "pyarrow") if find_spec(name) is None]
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
-        raise UsageError(_MISSING.format(", ".join(missing)))
+        raise UsageError(_MISSING.format(", ".join(missing), who, extras))
 
 
 def _report(outcome: Outcome, target: Path) -> int:

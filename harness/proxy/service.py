@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import os
-import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -16,6 +13,7 @@ from harness.atif.writer import TrajectoryWriter
 from harness.errors import UsageError
 from harness.llm.openai_chat import Endpoint
 from harness.llm.protocol import ChatModel
+from harness.loopback import LOOPBACK, listen, serve
 from harness.proxy.budget import Account, Budget
 from harness.proxy.lease import Lease, Trial
 from harness.proxy.recorder import Recorder
@@ -28,10 +26,6 @@ from harness.store.rollout import RolloutWriter
 
 if TYPE_CHECKING:
     from harness.proxy.app import App
-
-_BACKLOG = 2048
-_CLOSING_SEC = 2.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Source = Endpoint | ChatModel | Sequence[tuple[Endpoint, float]]
 
@@ -71,7 +65,7 @@ class ModelProxy:
         extra is missing or the address cannot be listened on.
         """
         self.address = (host, port)
-        self._hosts = frozenset(name.lower() for name in (host, *allowed_hosts, *_LOOPBACK))
+        self._hosts = frozenset(name.lower() for name in (host, *allowed_hosts, *LOOPBACK))
         self._leases: dict[str, Lease] = {}
         self._upstream = _upstream(upstream, record, replay)
         self._app: App | None = None
@@ -121,11 +115,11 @@ class ModelProxy:
         require_packages("the model proxy")
         from harness.proxy.app import App
 
-        listener = _listen(*self.address)
+        listener = listen(*self.address, who="the proxy")
         self.address = (self.address[0], listener.getsockname()[1])
         self._app = App(self._leases.get, self._upstream, self._hosts)
         started = asyncio.Event()
-        self._server = asyncio.create_task(_serve(self._app, listener, started, self._stop))
+        self._server = asyncio.create_task(serve(self._app, listener, started, self._stop))
         waiting = asyncio.create_task(started.wait())
         try:
             await asyncio.wait({self._server, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -160,66 +154,3 @@ def _upstream(source: Source | None, record: Path | None, replay: Path | None) -
     else:
         upstream = ModelUpstream(source)
     return upstream if record is None else RecordingUpstream(upstream, record, Redactor(keys))
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError as error:
-        raise UsageError(f"the proxy listens on an address of this machine, e.g. 127.0.0.1, not on {host!r}") from error
-    if address.is_unspecified:
-        raise UsageError(f"the proxy does not listen on every address ({host}): name the one that the sandboxes reach")
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    # asyncio sends small packets at once only on sockets that say they are TCP: an answer would wait 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        raise UsageError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from error
-    return listener
-
-
-async def _serve(app: App, listener: socket.socket, started: asyncio.Event, stop: asyncio.Event) -> None:
-    """Serve until told to stop. Signals stay with the program, and nothing is logged but crashes."""
-    import contextlib
-
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            started.set()
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=int(_CLOSING_SEC),
-        timeout_keep_alive=75,
-        server_header=False,
-        date_header=False,
-    )
-    server = Server(config)
-
-    async def told() -> None:
-        await stop.wait()
-        server.should_exit = True
-
-    telling = asyncio.create_task(told())
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        telling.cancel()
-        listener.close()

@@ -14,13 +14,19 @@ MAY_IMPORT = {
     "evals": {"evals", "harness", "backends"},
     "trainer": {"trainer"},
 }
-TRAINER_MAY_READ = ("harness.__version__", "harness.errors", "harness.export", "harness.store.files")
-"""Of harness, the trainer knows the export, how files are written, and what a wrong request is."""
+TRAINER_MAY_READ = (
+    "harness.__version__",
+    "harness.errors",
+    "harness.export",
+    "harness.loopback",
+    "harness.store.files",
+)
+"""Of harness, the trainer knows the export, how files are written, what a wrong request is, and how to serve."""
 
 _TRAINER_PREFIXES = tuple(f"{name}." for name in TRAINER_MAY_READ)
 
 RANKS = (
-    {"errors", "packed", "redaction", "strict_json"},
+    {"errors", "loopback", "packed", "redaction", "strict_json"},
     {"atif", "llm", "task", "failures"},
     {"records", "behaviour"},
     {"agents", "proxy", "store"},
@@ -105,8 +111,8 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": ("backends.daytona",),
     "e2b": ("backends.e2b",),
     "openai": ("harness.llm",),
-    "starlette": ("harness.proxy",),
-    "uvicorn": ("harness.proxy",),
+    "starlette": ("harness.proxy", "trainer.rollout"),
+    "uvicorn": ("harness.loopback",),
     "pyarrow": ("harness.export", "trainer.samples"),
     "tokenizers": ("harness.export", "trainer.policy"),
     "transformers": ("harness.export", "trainer.policy"),

@@ -40,6 +40,20 @@ class HuggingFacePolicy:
         """The transformers model itself."""
         return self._model
 
+    def with_model(self, model: Any) -> HuggingFacePolicy:
+        """The same policy, with another model in it."""
+        return HuggingFacePolicy(model, self._tokenizer, self._config)
+
+    @property
+    def tokenizer(self) -> Any:
+        """What came with the model; None where nothing did."""
+        return self._tokenizer
+
+    @property
+    def head(self) -> Head:
+        """The output layer, as trained tokens are scored with it."""
+        return self._scorer.head
+
     @property
     def vocab_size(self) -> int:
         return int(self._model.get_output_embeddings().weight.shape[0])
@@ -89,15 +103,18 @@ class _Scorer(nn.Module):
     def forward(self, input_ids: Tensor, source: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
         with torch.autocast(input_ids.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             hidden = self.model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        return selected_logprobs(hidden.flatten(0, 1).index_select(0, source), self.head, target, temperature)
+
+    @property
+    def head(self) -> Head:
         layer = self.model.get_output_embeddings()
-        head = Head(
+        return Head(
             weight=layer.weight,
             bias=getattr(layer, "bias", None),
             scale=self._scale,
             softcap=self._softcap,
             full_precision=self._full_precision,
         )
-        return selected_logprobs(hidden.flatten(0, 1).index_select(0, source), head, target, temperature)
 
 
 def load_huggingface(path: str, config: PolicyConfig, *, seed: int = 0) -> HuggingFacePolicy:

@@ -62,7 +62,7 @@ class _SelectedLogProbs(torch.autograd.Function):
         temperature = temperature.to(dtype)
         kept: dict[int, Tensor] = {}
         for start, stop in _chunks(number, len(weight)):
-            logits = _logits(hidden[start:stop], weight, bias, head)
+            logits = logits_of(hidden[start:stop], weight, bias, head)
             logits.div_(temperature[start:stop, None])
             logits.sub_(logits.amax(-1, keepdim=True))
             chosen = logits.gather(1, target[start:stop, None]).squeeze(1)
@@ -93,7 +93,7 @@ class _SelectedLogProbs(torch.autograd.Function):
             slope = None
             probabilities = ctx.kept.pop(start, None)
             if probabilities is None:
-                logits = _logits(piece, weight, bias, head)
+                logits = logits_of(piece, weight, bias, head)
                 slope = None if head.softcap is None else 1 - (logits / head.softcap).square()
                 probabilities = logits.div_(temperature[start:stop, None]).softmax(-1)
             # d logp / d logits = (1[target] - p) / temperature
@@ -129,7 +129,7 @@ def _chunks(number: int, vocabulary: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, number)) for start in range(0, number, size)]
 
 
-def _logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, head: Head) -> Tensor:
+def logits_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, head: Head) -> Tensor:
     """A chunk's logits in fp32 or more."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     inner = dtype if head.full_precision else hidden.dtype

@@ -11,11 +11,16 @@ from typing import Any
 
 import torch
 
+CALL = "<|call|>"
+"""Begins a call in an answer: `<|call|>NAME ARGUMENTS`. Arguments of one text are that text, others are JSON."""
 SPECIAL = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 _END = 257
 _TEMPLATE = (
-    "{% for message in messages %}{{ '<|' + message['role'] + '|>' + (message['content'] or '') + '<|end|>' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>' + (message['content'] or '') }}"
+    "{% for call in message['tool_calls'] or [] %}{% set given = call['function']['arguments'] %}"
+    "{% if given is mapping and given | length == 1 %}{% set given = given.values() | first %}{% endif %}"
+    "{{ '<|call|>' + call['function']['name'] + ' ' + (given if given is string else given | tojson) }}"
+    "{% endfor %}{{ '<|end|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
 
 
@@ -58,6 +63,7 @@ def make_tokenizer() -> Any:
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     core.decoder = decoders.ByteLevel()
     core.add_special_tokens([AddedToken(name, special=True) for name in SPECIAL])
+    core.add_tokens([AddedToken(CALL, special=False, normalized=False)])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, pad_token=SPECIAL[0], eos_token=SPECIAL[1])
     tokenizer.chat_template = _TEMPLATE
     return tokenizer
