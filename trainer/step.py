@@ -43,6 +43,11 @@ class Learner:
     def policy(self) -> Policy:
         return self._policy
 
+    @property
+    def config(self) -> TrainConfig:
+        """The present request."""
+        return self._config
+
     def step(self, batch: StepBatch) -> Metrics:
         """Train on a batch that has rows. An update without a finite gradient is skipped and counted: `skipped`."""
         began = time.perf_counter()

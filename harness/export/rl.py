@@ -75,7 +75,7 @@ def _write_rows(attempts: Attempts, sink: RowSink, realign_below: int, tokenizer
         group = Group(id=group_id, size=attempts.group_size(group_id), missing=attempts.group_missing(group_id))
         rewards: list[float | None] = []
         for ref in refs:
-            found = _attempt_rows(ref, group, stats, realign_below, tokenizer)
+            found = attempt_rows(ref, group, stats, realign_below, tokenizer)
             for row in found.rows:
                 sink.add(row)
             rewards.append(found.rows[0].reward if found.masked_because is None else None)
@@ -83,9 +83,10 @@ def _write_rows(attempts: Attempts, sink: RowSink, realign_below: int, tokenizer
     return stats
 
 
-def _attempt_rows(
-    ref: AttemptRef, group: Group, stats: ExportStats, realign_below: int, tokenizer: Tokenizer | None
+def attempt_rows(
+    ref: AttemptRef, group: Group, stats: ExportStats, realign_below: int = 0, tokenizer: Tokenizer | None = None
 ) -> AttemptRows:
+    """The rows of one attempt, counted in `stats`; a single masked one where its record cannot be read."""
     result = read_attempt(ref)
     if result is None:
         found, conversation = lost_row(ref, group), Conversation()

@@ -79,7 +79,7 @@ OnStart = Callable[[RunningJob], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
+class Prepared:
     """Everything that is known before the first trial starts."""
 
     config: JobConfig
@@ -107,11 +107,11 @@ async def run_job(
     that does not work here.
     """
     stop_rule = _stop_rule(config, stop_rule)
-    provider = provider or _provider(config)
+    provider = provider or provider_of(config)
     try:
-        prepared = _prepare(config, str(uuid.uuid4()))
-        sandboxes = await _require_ready(provider, config)
-        _create_folder(paths, prepared)
+        prepared = prepare(config, str(uuid.uuid4()))
+        sandboxes = await require_ready(provider, config)
+        create_folder(paths, prepared)
         with held(paths):
             specs = plan(prepared.tasks, config.n_attempts)
             outcome = JobOutcome(paths=paths, summary=JobSummary(n_total=len(specs), pass_mark=config.pass_mark))
@@ -158,10 +158,10 @@ async def resume_job(
         }
     )
     stop_rule = _stop_rule(config, stop_rule) if sequential else None
-    provider = provider or _provider(config)
+    provider = provider or provider_of(config)
     try:
         with held(paths):
-            prepared = _prepare(config, lock.job_id)
+            prepared = prepare(config, lock.job_id)
             differences = lock.differences(prepared.lock)
             if differences:
                 shown = "; ".join(differences[:5]) + (
@@ -179,7 +179,7 @@ async def resume_job(
                 outcome.summary.decided = str(outcome.decision)
                 remaining = []
             if remaining:
-                outcome.sandboxes = await _require_ready(provider, config)
+                outcome.sandboxes = await require_ready(provider, config)
                 outcome.reaped = len(await reap(provider, {JOB: lock.job_id}, min_age_sec=0))
             prepared = replace(prepared, lock=lock)
             if n_attempts:
@@ -209,7 +209,8 @@ def _decided(
     return recorded_decision(paths) or early.decision
 
 
-def _prepare(config: JobConfig, job_id: str) -> _Prepared:
+def prepare(config: JobConfig, job_id: str) -> Prepared:
+    """Find the tasks and make the agent. Raises UsageError for what is not there."""
     tasks = load_dataset(
         config.dataset,
         include=config.include,
@@ -237,7 +238,7 @@ def _prepare(config: JobConfig, job_id: str) -> _Prepared:
         retry={"max_retries": config.max_retries},
         tasks=locked_tasks(tasks),
     )
-    return _Prepared(config=config, tasks=tasks, agent=agent, user_model=user_model, lock=lock)
+    return Prepared(config=config, tasks=tasks, agent=agent, user_model=user_model, lock=lock)
 
 
 def _speaker(model: ChatModel | None, seed: int) -> Callable[[TrialSpec], Speaker] | None:
@@ -247,7 +248,8 @@ def _speaker(model: ChatModel | None, seed: int) -> Callable[[TrialSpec], Speake
     return lambda spec: ModelSpeaker(model, task_name=spec.task.name, seed=spec.seed(seed))
 
 
-def _provider(config: JobConfig) -> SandboxProvider:
+def provider_of(config: JobConfig) -> SandboxProvider:
+    """The backend that the config names. Raises UsageError."""
     if config.max_sandboxes is None:
         return create_provider(config.backend)
     row = BUILT_IN.get(config.backend)
@@ -256,7 +258,7 @@ def _provider(config: JobConfig) -> SandboxProvider:
     return create_provider(config.backend, max_sandboxes=config.max_sandboxes)
 
 
-def _concurrency(config: JobConfig, provider: SandboxProvider, tasks: Sequence[Task | BrokenTask]) -> int:
+def concurrency_of(config: JobConfig, provider: SandboxProvider, tasks: Sequence[Task | BrokenTask]) -> int:
     """Trials at a time, so that none of them waits for a sandbox that others hold while its own clock runs."""
     most = provider.capabilities.max_sandboxes
     if most is None:
@@ -268,7 +270,7 @@ def _concurrency(config: JobConfig, provider: SandboxProvider, tasks: Sequence[T
     return min(config.n_concurrent, most // each)
 
 
-async def _require_ready(provider: SandboxProvider, config: JobConfig) -> str:
+async def require_ready(provider: SandboxProvider, config: JobConfig) -> str:
     """Say in a few words what the backend is and how well it isolates. Raises UsageError where it does not work."""
     readiness = await provider.check()
     if not readiness.works and not (config.backend == "local" and config.allow_unsafe_local):
@@ -277,7 +279,7 @@ async def _require_ready(provider: SandboxProvider, config: JobConfig) -> str:
     return f"{config.backend}, isolation: {readiness.isolation} ({readiness.detail})"
 
 
-def _create_folder(paths: JobPaths, prepared: _Prepared) -> None:
+def create_folder(paths: JobPaths, prepared: Prepared) -> None:
     """Make the job's folder whole or not at all: one without its lock could be neither run nor resumed."""
     draft = JobPaths(paths.root.with_name(f".{paths.root.name}.{os.getpid()}.tmp"))
     try:
@@ -322,7 +324,7 @@ def _scan(paths: JobPaths, specs: Sequence[TrialSpec], outcome: JobOutcome) -> l
 
 
 async def _run(
-    prepared: _Prepared,
+    prepared: Prepared,
     paths: JobPaths,
     specs: Sequence[TrialSpec],
     outcome: JobOutcome,
@@ -340,24 +342,9 @@ async def _run(
         if isinstance(event, TrialFinished):  # a cancelled one, too, of which run_trial returns nothing
             summary.add(event.result)
 
-    emit = _fan_out([count, *subscribers, log])
-    book = _Book(paths, outcome, prepared)
-    context = TrialContext(
-        provider=provider,
-        agent=prepared.agent,
-        paths=paths,
-        job_id=prepared.lock.job_id,
-        emit=emit,
-        agent_config=prepared.lock.agent,
-        host_env=dict(os.environ) if host_env is None else host_env,
-        agent_timeout=config.agent_timeout,
-        timeout_multiplier=config.timeout_multiplier,
-        pass_mark=config.pass_mark,
-        seed=config.seed,
-        allow_unsafe=config.allow_unsafe_local,
-        policy_version=config.policy_version,
-        speaker=_speaker(prepared.user_model, config.seed),
-    )
+    emit = fan_out([count, *subscribers, log])
+    book = Book(paths, outcome, prepared)
+    context = context_of(prepared, paths, provider, emit, host_env)
 
     async def run_one(spec: TrialSpec) -> TrialResult:
         book.running += 1
@@ -379,7 +366,7 @@ async def _run(
 
     scheduler = Scheduler(
         run_one,
-        concurrency=_concurrency(config, provider, prepared.tasks),
+        concurrency=concurrency_of(config, provider, prepared.tasks),
         retry=RetryRule(max_retries=config.max_retries, base_sec=config.retry_base_sec),
         on_retry=lambda result, delay: emit(TrialRetried(result, delay)),
         stop_on=ends_it,
@@ -410,10 +397,33 @@ async def _run(
             book.save(durable=True, finished_at=now())
 
 
-class _Book:
+def context_of(
+    prepared: Prepared, paths: JobPaths, provider: SandboxProvider, emit: Emit, host_env: Mapping[str, str] | None
+) -> TrialContext:
+    """What all trials of a job share."""
+    config = prepared.config
+    return TrialContext(
+        provider=provider,
+        agent=prepared.agent,
+        paths=paths,
+        job_id=prepared.lock.job_id,
+        emit=emit,
+        agent_config=prepared.lock.agent,
+        host_env=dict(os.environ) if host_env is None else host_env,
+        agent_timeout=config.agent_timeout,
+        timeout_multiplier=config.timeout_multiplier,
+        pass_mark=config.pass_mark,
+        seed=config.seed,
+        allow_unsafe=config.allow_unsafe_local,
+        policy_version=config.policy_version,
+        speaker=_speaker(prepared.user_model, config.seed),
+    )
+
+
+class Book:
     """The job's `result.json`, rewritten now and then while the job runs, and at its end."""
 
-    def __init__(self, paths: JobPaths, outcome: JobOutcome, prepared: _Prepared) -> None:
+    def __init__(self, paths: JobPaths, outcome: JobOutcome, prepared: Prepared) -> None:
         self.paths = paths
         self.outcome = outcome
         self.lock = prepared.lock
@@ -443,7 +453,7 @@ class _Book:
         write_job_result(self.paths, document, durable=durable)
 
 
-def _fan_out(subscribers: Sequence[Emit]) -> Emit:
+def fan_out(subscribers: Sequence[Emit]) -> Emit:
     """One function that tells everybody; a subscriber that fails is not asked again and never disturbs a trial."""
     listening = list(subscribers)
 

@@ -54,6 +54,9 @@ from harness.trial.verifier import Judgement, hide_tests, verify
 
 T = TypeVar("T")
 
+STOPPED = "stopped by the operator"
+"""Why an execution was cancelled, where the cancellation does not say."""
+
 _MAX_DROPPED, _MAX_NAME = 100, 500
 _SETUP = "setup.sh"
 """A step's own script, run in the workdir after its files were copied there."""
@@ -69,7 +72,7 @@ class _Ended(Exception):
 
 
 async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
-    """Run one execution and record it. Raises CancelledError, after having recorded it."""
+    """Run one execution and record it. Raises CancelledError, after having recorded it and its message."""
     result = blank_result(spec, context)
     paths = context.trial(spec)
     RUNNING.set(paths)
@@ -88,9 +91,9 @@ async def run_trial(spec: TrialSpec, context: TrialContext) -> TrialResult:
                 timeout=_watchdog_seconds(spec.task, context),
                 grace=context.limits.stop + context.limits.grace,
             )
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stop:
         cancelled = True
-        _conclude(result, CANCELLED, "stopped by the operator")
+        _conclude(result, CANCELLED, str(stop) or STOPPED)
     except DeadlinePassed as passed:
         _conclude(result, WATCHDOG, str(passed))
     except Exception as error:  # noqa: BLE001 – the trial boundary: whatever happened becomes a record

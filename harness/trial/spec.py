@@ -22,12 +22,14 @@ class TrialSpec:
     """One execution of one attempt of one task. Attempts count from 1; retry 0 is the first execution.
 
     `before` is the tag of the failure that this execution repeats; None for a first one, and where it is not known.
+    `group` sets attempts of a task apart that are not to be compared with its others: those of another policy.
     """
 
     task: Task | BrokenTask
     attempt: int
     retry: int = 0
     before: str | None = None
+    group: str | None = None
 
     @property
     def name(self) -> str:
@@ -42,7 +44,8 @@ class TrialSpec:
     @property
     def group_id(self) -> str:
         """Names the group that this attempt is compared in: the task and its version, never the agent or the trial."""
-        return f"{slug(self.task.name)}@{self.digest.removeprefix('sha256:')[:12]}"
+        common = f"{slug(self.task.name)}@{self.digest.removeprefix('sha256:')[:12]}"
+        return f"{common}/{self.group}" if self.group else common
 
     def seed(self, job_seed: int) -> int:
         """The same for every execution of an attempt, different between attempts."""

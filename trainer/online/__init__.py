@@ -1,0 +1,1 @@
+"""The closed loop: collect, train, serve, collect again, without waiting and without drifting."""
