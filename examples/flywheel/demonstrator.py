@@ -1,4 +1,4 @@
-"""Whom a fresh model imitates before it can learn from its own attempts: `harness run --agent demonstrator:demonstrator`.
+"""Whom a fresh model imitates before it can learn from its own attempts: `--agent demonstrator:demonstrator`.
 
 It solves the task in a share of its attempts, and types sensible commands at random in all others, so that the model
 that imitates it knows how commands are written and how a key is copied, and does the right thing now and then.

@@ -55,11 +55,6 @@ class HuggingFacePolicy:
         return self._scorer.head
 
     @property
-    def tokenizer(self) -> Any:
-        """What came with the model; None where nothing did."""
-        return self._tokenizer
-
-    @property
     def vocab_size(self) -> int:
         return int(self._model.get_output_embeddings().weight.shape[0])
 
