@@ -9,6 +9,7 @@ It imports nothing of ours, holds nothing of the harness's environment, and ends
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -30,6 +31,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 def main() -> None:
     """Serve until the other end is closed."""
     requests = socket.socket(fileno=0)
+    gc.freeze()  # a collection in a fork would copy all that it looks at
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, _MESSAGE, DESCRIPTORS)
         if not message:

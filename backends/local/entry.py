@@ -106,11 +106,14 @@ async def told(answer: int) -> None:
 
 
 class Doorman:
-    """The process that starts commands (see `doorman`): started when it is first needed, and ends with this one."""
+    """The process that starts commands (see `doorman`): started when it is first needed, and ends with this one.
+
+    `pid` is its own, -1 before that.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pid = self._owner = -1
+        self.pid = self._owner = -1
         self._socket: socket.socket | None = None
 
     def ask(self, entry: Entry, env: Mapping[str, str], stdin: int, stdout: int, stderr: int, script: int) -> int:
@@ -137,7 +140,7 @@ class Doorman:
         with self._lock:
             if self._socket is None or self._owner != os.getpid():
                 # After a fork, the other process's would make children of that one.
-                self._socket, self._pid = _start()
+                self._socket, self.pid = _start()
                 self._owner = os.getpid()
             return self._socket
 
@@ -147,7 +150,7 @@ class Doorman:
                 self._socket.close()
                 self._socket = None
                 with suppress(ChildProcessError):
-                    os.waitpid(self._pid, 0)
+                    os.waitpid(self.pid, 0)
 
 
 DOORMAN = Doorman()

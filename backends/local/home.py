@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from backends.errors import SandboxStartError, SandboxUnsupported
@@ -243,7 +244,12 @@ def _draw_uid() -> int:
 
 def _parent() -> Path:
     """Where the folders lie: the temporary directory, or one that another uid can reach as well."""
-    for candidate in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/tmp")):  # noqa: S108
+    return _reachable(tempfile.gettempdir())
+
+
+@cache
+def _reachable(temporary: str) -> Path:
+    for candidate in (Path(temporary), Path("/var/tmp"), Path("/tmp")):  # noqa: S108
         resolved = candidate.resolve()
         if os.geteuid() != 0 or all(part.stat().st_mode & 0o001 for part in (resolved, *resolved.parents)):
             return resolved
