@@ -10,7 +10,7 @@ shift $(($# < 2 ? $# : 2))
 python -c 'import torch, transformers, safetensors, pyarrow, uvicorn, httptools, openai, scipy, jinja2' 2>/dev/null ||
   { echo "this example needs: pip install 'harness-rl[train,proxy,llm,evals,report]'"; exit 77; }
 case $size in
-  quick) demonstrations=48 imitation=20 held_out=16 loop=(--steps 2 --set collect.groups=2 --set collect.attempts=4) ;;
+  quick) demonstrations=48 imitation=20 held_out=8 loop=(--steps 2 --set collect.groups=2 --set collect.attempts=4) ;;
   full) demonstrations=384 imitation=300 held_out=100 loop=() ;;
   *) echo "quick or full, not $size" >&2; exit 2 ;;
 esac
@@ -27,7 +27,7 @@ tasks held-out "$held_out" 3
 
 echo "== $demonstrations demonstrations, and a fresh model that imitates them"
 harness run demonstrations --agent demonstrator:demonstrator --jobs-dir jobs --name demonstrations --seed "$seed" \
-  --n-concurrent 8 | tail -n 4
+  --n-concurrent 8 | tail -n 3
 python -c "import pathlib, sys, trainer.policy.tiny as t; t.save_tiny(pathlib.Path('fresh'), seed=int(sys.argv[1]))" "$seed"
 harness export jobs/demonstrations --to-rl --retokenize fresh -o data >/dev/null
 harness train data --model fresh --algo sft --steps "$imitation" --seed "$seed" -o warm --set objective.positive_only=false \
@@ -40,6 +40,6 @@ harness loop "$here/flywheel.toml" -o loop --seed "$seed" --set model=warm/model
 echo "== held-out tasks, before and after"
 evaluations=(loop/jobs/eval-*)
 before=${evaluations[0]} after=${evaluations[-1]}
-harness compare "$before" "$after"
-harness gate "$after" --baseline "$before"
+harness gate "$after" --baseline "$before" | head -n 5
 harness train report loop
+echo "the folder: $folder"
