@@ -40,6 +40,9 @@ harness loop "$here/flywheel.toml" -o loop --seed "$seed" --set model=warm/model
 echo "== held-out tasks, before and after"
 evaluations=(loop/jobs/eval-*)
 before=${evaluations[0]} after=${evaluations[-1]}
-harness gate "$after" --baseline "$before" | head -n 5
+status=0
+verdict=$(harness gate "$after" --baseline "$before") || status=$?
+head -n 5 <<<"$verdict"
 harness train report loop
-echo "the folder: $folder"
+echo "everything: $folder"
+exit $status
