@@ -29,9 +29,9 @@ def attention_by_row(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if row_lengths is None:
-        whole: Tensor = sdpa_attention_forward(module, query, key, value, attention_mask, **options)[0]
+        whole, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return whole, None
-    rows = zip(*(each.split_with_sizes(list(row_lengths), dim=2) for each in (query, key, value)), strict=True)
+    rows = zip(*(each.split(list(row_lengths), dim=2) for each in (query, key, value)), strict=True)
     found = [sdpa_attention_forward(module, *row, None, **options)[0] for row in rows]
     return torch.cat(found, dim=1), None
 
@@ -66,7 +66,7 @@ def _register() -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    def mask(*, attention_mask: Tensor | None = None, **sizes: Any) -> Tensor | None:
+    def mask(*, attention_mask: Tensor | None = None, **sizes: Any) -> Any:
         # Whole rows without a mask of their own ask for nothing but causality, which attention itself sees to. That
         # positions begin anew would be taken for a reason to make a full matrix.
         whole = sizes.get("q_length") == sizes.get("kv_length")
@@ -79,7 +79,7 @@ def _register() -> None:
 def _agrees(model: Any) -> bool:
     """Whether two packed rows give what each gives alone."""
     lengths = (5, 3)
-    rows = torch.arange(sum(lengths)).remainder(model.get_input_embeddings().weight.shape[0]).split_with_sizes(lengths)
+    rows = torch.arange(sum(lengths)).remainder(model.get_input_embeddings().weight.shape[0]).split(lengths)
     with torch.no_grad():
         try:
             packed = model.base_model(
