@@ -31,7 +31,7 @@ def attention_by_row(
     if row_lengths is None:
         whole, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return whole, None
-    rows = zip(*(each.split(list(row_lengths), dim=2) for each in (query, key, value)), strict=True)
+    rows = zip(*(each.split_with_sizes(list(row_lengths), dim=2) for each in (query, key, value)), strict=True)
     found = [sdpa_attention_forward(module, *row, None, **options)[0] for row in rows]
     return torch.cat(found, dim=1), None
 
@@ -79,7 +79,7 @@ def _register() -> None:
 def _agrees(model: Any) -> bool:
     """Whether two packed rows give what each gives alone."""
     lengths = (5, 3)
-    rows = torch.arange(sum(lengths)).remainder(model.get_input_embeddings().weight.shape[0]).split(lengths)
+    rows = torch.arange(sum(lengths)).remainder(model.get_input_embeddings().weight.shape[0]).split_with_sizes(lengths)
     with torch.no_grad():
         try:
             packed = model.base_model(
