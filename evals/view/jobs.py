@@ -20,8 +20,7 @@ from evals.view.links import ViewLinks, events, path_to
 from evals.view.site import Site
 from harness.store.files import read_json
 from harness.store.held import is_held
-from harness.store.index.folders import job_names
-from harness.store.layout import JobPaths
+from harness.store.layout import JobPaths, folders_in
 
 PAGE = 50
 _TASKS = 300
@@ -97,7 +96,7 @@ def _is_job(folder: Path) -> bool:
 def home(site: Site, request: Request) -> Response:
     """All jobs, the latest first, and the training runs."""
     try:
-        names = job_names(site.folder)
+        names = folders_in(site.folder)
     except OSError:
         names = []
     runs = site.runs.runs()
@@ -119,11 +118,10 @@ def home(site: Site, request: Request) -> Response:
 
 def _counted(site: Site, each: Glance) -> Glance:
     """With the index's numbers, where the job's own record has none."""
-    if each.done is not None:
+    if each.n is not None:
         return each
-    job = site.numbers.job(each.name)
-    row = job.card.all
-    return replace(each, done=len(job.summary.last), total=row.total, n=row.n, rate=row.rate, interval=row.interval)
+    done, row = site.numbers.row(each.name)
+    return replace(each, done=done, total=row.total, n=row.n, rate=row.rate, interval=row.interval)
 
 
 def page_number(request: Request) -> int:
