@@ -130,7 +130,7 @@ def read_job(folder: Path, see: See | None = None) -> tuple[Run, JobSummary]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a job's folder")
     paths = JobPaths(folder)
-    planned = _planned(paths)
+    planned = planned_of(paths)
     summary, findings = load_summary(paths, see, empty=see is not None)
     if not (summary.last or findings or summary.n_total or planned):
         raise UsageError(f"{folder} holds no trials")
@@ -190,8 +190,8 @@ def _task_run(name: str, attempts: list[Finished], digest: str, total: int, summ
     )
 
 
-def _planned(paths: JobPaths) -> dict[str, tuple[str, int]]:
-    """What the job was asked for, where its folder tells: a job of Harbor's, or a damaged one, does not."""
+def planned_of(paths: JobPaths) -> dict[str, tuple[str, int]]:
+    """By task, its digest and number of attempts; nothing where a job's folder does not tell, as Harbor's do not."""
     try:
         config, lock = load_job(paths)
     except UsageError:

@@ -1,12 +1,13 @@
-"""An ASGI application on an address of this machine: who serves the model to agents, and who serves the policy."""
+"""An ASGI application on an address of this machine: the model for agents, the policy, the pages."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.errors import UsageError
@@ -81,3 +82,17 @@ async def serve(app: Any, listener: socket.socket, started: asyncio.Event, stop:
     finally:
         telling.cancel()
         listener.close()
+
+
+async def told_to_end() -> None:
+    """Wait for Ctrl-C, or for a polite kill."""
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, told.set)
+    try:
+        await told.wait()
+    finally:
+        remove: Callable[[int], Any] = loop.remove_signal_handler
+        for number in numbers:
+            remove(number)

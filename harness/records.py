@@ -167,7 +167,8 @@ class Behaviour(_Record):
         repeated_failures: calls that failed before, made again though nothing else was changed in between;
             `timeout_retries`: those that had timed out.
         loops, looped_calls, longest_loop: unproductive loops, the calls in them, and in the longest.
-        test_touches: calls that name the verifier's files. background_calls: commands that leave something running.
+        test_touches: calls that name the verifier's files. history_reads: calls that look in git for commits that the
+            repository is not at, or fetch some. background_calls: commands that leave something running.
         context_first, context_last, context_max: prompt tokens of the agent's model calls. compactions: how often its
             conversation was cut.
         model_sec, tool_sec: seconds in model calls and in tools, where recorded.
@@ -191,6 +192,7 @@ class Behaviour(_Record):
     looped_calls: int | None = None
     longest_loop: int | None = None
     test_touches: int | None = None
+    history_reads: int | None = None
     background_calls: int | None = None
     context_first: int | None = None
     context_last: int | None = None

@@ -33,16 +33,20 @@ def prompt_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
 class Policy:
     """Answers in order: (text, calls) each; the last one again and again. It remembers what it sampled.
 
-    `dialect` is "vllm", "sglang", "llama.cpp", or "text" for a server that tells no tokens.
+    `dialect` is "vllm", "sglang", "llama.cpp", or "text" for a server that tells no tokens. With `each_alone` every
+    conversation is answered in order, whatever others ask meanwhile.
     """
 
     answers: Sequence[tuple[str, Sequence[tuple[str, str, str]]]]
     dialect: str = "vllm"
     version: str | None = "step-7"
+    each_alone: bool = False
     sampled: list[tuple[list[int], list[int], list[float]]] = field(default_factory=list)
 
     def __call__(self, request: Mapping[str, Any]) -> Answer:
-        text, calls = self.answers[min(len(self.sampled), len(self.answers) - 1)]
+        earlier = sum(each["role"] == "assistant" for each in request["messages"])
+        number = earlier if self.each_alone else len(self.sampled)
+        text, calls = self.answers[min(number, len(self.answers) - 1)]
         answer = completion(text, calls=calls, usage={"prompt_tokens": 1, "completion_tokens": 1})
         choice = answer.body["choices"][0]
         prompt = prompt_of(request["messages"])

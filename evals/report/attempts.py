@@ -23,6 +23,15 @@ class Status(StrEnum):
     PASSED = "passed"
 
 
+MARKS = {
+    Status.PASSED: ("✓", "passed"),
+    Status.FAILED: ("✗", "failed"),
+    Status.MISSING: ("○", "missing"),
+    Status.REPEATED: ("↻", "repeated"),
+}
+"""A sign and a word for each status."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One execution.

@@ -46,7 +46,7 @@ def bodies(jobs: Sequence[Job], template: Template, bounds: Bounds) -> tuple[dic
         body = template.render(
             attempt=attempt,
             accounts=list(_accounts(attempt, bounds)),
-            judgements=list(_judgements(attempt)),
+            judgements=list(judgements(attempt)),
             bounds=bounds,
         ).encode("utf-8", "replace")
         room -= len(body)
@@ -67,7 +67,8 @@ def _accounts(attempt: Attempt, bounds: Bounds) -> Iterator[Account]:
         yield account(attempt.folder, paths.trajectory(part), title, bounds)
 
 
-def _judgements(attempt: Attempt) -> Iterator[Judgement]:
+def judgements(attempt: Attempt) -> Iterator[Judgement]:
+    """How each part's verdict came about, where something tells."""
     paths = TrialPaths(attempt.folder)
     for part, verification in zip(attempt.parts, attempt.verifications, strict=True):
         output = verification.output_tail if verification else ""

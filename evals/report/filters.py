@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def environment() -> Environment:
-    """With the filters that the templates use."""
+def environment(*more: Path) -> Environment:
+    """With the filters that the templates use; `more` are folders of further templates."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([TEMPLATES, *more]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

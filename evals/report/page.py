@@ -17,23 +17,15 @@ from markupsafe import Markup
 
 from evals.categories import Category, groups_of, in_order
 from evals.compare import Comparison
-from evals.report import words
-from evals.report.attempts import Attempt, Job, Status
-from evals.report.behaviour import traits
+from evals.report.attempts import MARKS, Attempt, Job, Status
 from evals.report.bodies import Key, bodies
 from evals.report.bounds import Bounds
+from evals.report.context import comparison_context, job_context, side_by_side
 from evals.report.drawings import Figure
 from evals.report.filters import TEMPLATES, environment, line
-from evals.report.spending import spending
+from evals.report.links import PageLinks
 from evals.run import TaskRun
 from harness.errors import UsageError
-
-_MARKS = {
-    Status.PASSED: ("✓", "passed"),
-    Status.FAILED: ("✗", "failed"),
-    Status.MISSING: ("○", "missing"),
-    Status.REPEATED: ("↻", "repeated"),
-}
 
 
 def write(
@@ -49,21 +41,22 @@ def write(
     kept, left_out = bodies(jobs, templates.get_template("attempt.html.j2"), bounds)
     style, script = (Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704
     tasks = _tasks(jobs)
+    anchors = {task["name"]: task["anchor"] for task in tasks}
     context = {
         "title": "Report: " + " and ".join(job.name for job in jobs),
         "style": style,
         "script": script,
         "policy": _policy(style, script),
-        "jobs": [_job(job) for job in jobs],
-        "compared": _compared(found) if found else None,
+        "jobs": [job_context(job) for job in jobs],
+        "compared": comparison_context(found) if found else None,
         "figures": drawn,
-        "spending": _side_by_side(jobs),
+        "spending": side_by_side(jobs),
         "tasks": tasks,
-        "task_anchor": {task["name"]: task["anchor"] for task in tasks}.__getitem__,
-        "rows": _rows(jobs, kept, {task["name"]: task["anchor"] for task in tasks}),
+        "links": PageLinks(anchors),
+        "rows": _rows(jobs, kept, anchors),
         "left_out": left_out,
         # The word first, so that its first letter finds it in the list.
-        "statuses": [(status.value, f"{word} {mark}") for status, (mark, word) in _MARKS.items()],
+        "statuses": [(status.value, f"{word} {mark}") for status, (mark, word) in MARKS.items()],
         "categories": _groups(jobs, categories),
         "sections": _sections(found),
         "bounds": bounds,
@@ -108,35 +101,6 @@ def _sections(found: Comparison | None) -> list[tuple[str, str]]:
     ]
 
 
-def _job(job: Job) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "run": job.run,
-        "card": job.card,
-        "attempts": job.attempts,
-        "verdict": words.verdict(job),
-        "findings": job.run.findings,
-        "failures": job.summary.failures(),
-        "traits": traits(job),
-        "pass_mark": f"{job.run.pass_mark:g}",
-    }
-
-
-def _compared(found: Comparison) -> dict[str, Any]:
-    return {
-        "found": found,
-        "verdict": words.comparison(found),
-        "flips": found.flips,
-        "worse": sum(flip.value < 0 for flip in found.flips),
-    }
-
-
-def _side_by_side(jobs: Sequence[Job]) -> list[tuple[str, list[str]]]:
-    tables = [dict(spending(job)) for job in jobs]
-    names = dict.fromkeys(name for table in tables for name in table)
-    return [(name, [table.get(name, "unknown") for table in tables]) for name in names]
-
-
 def _groups(jobs: Sequence[Job], categories: Mapping[str, Category]) -> list[tuple[str, str]]:
     labels = {row.key: row.label for job in jobs for row in job.card.rows}
     return [(key, labels[key]) for key in in_order(labels, categories)]
@@ -171,7 +135,7 @@ def _rows(jobs: Sequence[Job], kept: Mapping[Key, bytes], tasks: Mapping[str, st
 
 def _row(job: Job, attempt: Attempt, key: Key, body: bytes | None, tasks: Mapping[str, str]) -> dict[str, Any]:
     finished, status = attempt.finished, job.status(attempt)
-    mark, word = _MARKS[status]
+    mark, word = MARKS[status]
     return {
         "place": key[0],
         "anchor": _anchor(key),

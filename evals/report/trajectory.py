@@ -63,19 +63,30 @@ class Account:
 
 def account(root: Path, path: Path, title: str, bounds: Bounds) -> Account:
     """The trajectory in a file below `root`; nothing outside of it is ever read."""
+    try:
+        return _account(load(root, path, bounds), title, bounds, bounds.nested)
+    except Unreadable as why:
+        return Account(title=title, problem=str(why))
+
+
+class Unreadable(ValueError):
+    """There is no trajectory to show; the message says why, in a line."""
+
+
+def load(root: Path, path: Path, bounds: Bounds) -> Trajectory:
+    """The document in a file below `root`; nothing outside of it is ever read. Raises Unreadable."""
     found = packed.find(path)
     if found is None or not found.resolve().is_relative_to(root.resolve()):
-        return Account(title=title, problem="No trajectory was recorded.")
+        raise Unreadable("No trajectory was recorded.")
     if (size := found.stat().st_size) > bounds.file:
-        return Account(title=title, problem=f"The trajectory is too large to show: {size:,} bytes.")
+        raise Unreadable(f"The trajectory is too large to show: {size:,} bytes.")
     try:
-        text = packed.read_bytes(path, max_bytes=bounds.file)
-        return _account(parse_trajectory(text, where=str(path)), title, bounds, bounds.nested)
+        return parse_trajectory(packed.read_bytes(path, max_bytes=bounds.file), where=str(path))
     except (TrajectoryInvalid, ValueError) as error:
         why = str(error).removeprefix(f"{path}: ")
-        return Account(title=title, problem=f"The trajectory cannot be read: {why[:500]}")
+        raise Unreadable(f"The trajectory cannot be read: {why[:500]}") from error
     except OSError as error:
-        return Account(title=title, problem=f"The trajectory cannot be read: {error.strerror}")
+        raise Unreadable(f"The trajectory cannot be read: {error.strerror}") from error
 
 
 def _account(trajectory: Trajectory, title: str, bounds: Bounds, depth: int) -> Account:
@@ -83,26 +94,26 @@ def _account(trajectory: Trajectory, title: str, bounds: Bounds, depth: int) -> 
     more = max(0, len(steps) - bounds.steps)
     half = bounds.steps // 2
     first, last = (steps, []) if not more else (steps[: bounds.steps - half], steps[len(steps) - half :])
-    began = _when(steps[0])
+    began = when(steps[0])
     agents = (trajectory.subagent_trajectories or []) if depth else []
     return Account(
         title=title,
-        first=tuple(_turn(step, began) for step in first),
+        first=tuple(turn_of(step, began) for step in first),
         left_out=more,
-        last=tuple(_turn(step, began) for step in last),
+        last=tuple(turn_of(step, began) for step in last),
         agents=tuple(
             _account(agent, f"Subagent {agent.trajectory_id or ''}".rstrip(), bounds, depth - 1) for agent in agents
         ),
     )
 
 
-def _turn(step: Step, began: datetime | None) -> Turn:
-    when = _when(step)
+def turn_of(step: Step, began: datetime | None) -> Turn:
+    """A step as it is shown; `began` is when the first one was."""
     metrics = step.metrics
     return Turn(
         number=step.step_id,
         source=step.source,
-        after=_between(began, when),
+        after=_between(began, when(step)),
         message=text_of(step.message),
         reasoning=step.reasoning_content or "",
         exchanges=_exchanges(step.tool_calls or [], step.observation.results if step.observation else []),
@@ -155,11 +166,12 @@ def text_of(content: Content | None) -> str:
     )
 
 
-def _when(step: Step) -> datetime | None:
+def when(step: Step) -> datetime | None:
+    """When a step was made, where it tells."""
     return datetime.fromisoformat(step.timestamp) if step.timestamp else None
 
 
-def _between(began: datetime | None, when: datetime | None) -> float | None:
-    if began is None or when is None or (began.tzinfo is None) != (when.tzinfo is None):
+def _between(began: datetime | None, now: datetime | None) -> float | None:
+    if began is None or now is None or (began.tzinfo is None) != (now.tzinfo is None):
         return None
-    return (when - began).total_seconds()
+    return (now - began).total_seconds()

@@ -26,6 +26,13 @@ class Session:
     turns: int = 0
     conversation: Any = None
 
+    def next_turn(self) -> str | None:
+        """What the user says next, now that the agent has finished; None is nothing more."""
+        if self.turns >= len(self.interaction.turns):
+            return None
+        self.turns += 1
+        return self.interaction.turns[self.turns - 1]
+
     def record(self) -> UserRecord | None:
         """For the trial's record; None where the task's user neither answers nor says more than the instructions."""
         if self.user is None and not self.interaction.turns:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.atif.model import ToolCall
+from harness.behaviour.history import script_reads_history
 from harness.behaviour.shell import script_detaches, script_inspects
 from harness.behaviour.shell_syntax import parse
 
@@ -50,7 +51,7 @@ class CallFacts:
     Attributes:
         key: equal for calls that do the same: of a shell command its text, of others all arguments.
         inspects: it changes nothing. shell: it runs a shell command; background: and leaves something running.
-        touches_tests: it names the verifier's files.
+        touches_tests: it names the verifier's files. reads_history: it looks for commits that the repository is not at.
         delegates: it starts a sub-agent. fault: it was refused for its form, and never ran.
     """
 
@@ -59,6 +60,7 @@ class CallFacts:
     inspects: bool
     background: bool
     touches_tests: bool
+    reads_history: bool
     fault: bool
     delegates: bool = False
 
@@ -78,16 +80,18 @@ def facts_of(call: ToolCall) -> CallFacts:
     if command is None:
         raw = extra.get("raw_arguments") if fault else None
         arguments = _encode([call.arguments, raw] if raw else call.arguments)
-        inspects, background = _tool_inspects(call), False
+        inspects, background, history = _tool_inspects(call), False, False
     else:
         arguments, script = command.strip(), parse(command)
         inspects, background = script_inspects(script), script_detaches(script)
+        history = script_reads_history(script)
     return CallFacts(
         key=f"{call.function_name}\0{arguments}",
         shell=command is not None,
         inspects=inspects and not fault,
         background=background and not fault,
         touches_tests=not fault and any(_TESTS.search(text) for text in _texts(call.arguments)),
+        reads_history=history and not fault,
         fault=fault,
         delegates=call.function_name in _DELEGATES,
     )

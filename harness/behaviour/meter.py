@@ -51,7 +51,7 @@ class Meter:
         self._steps = self._calls = self._turns = 0
         self._parallel_turns = self._parallel_calls = self._parallel_inspections = self._early_inspections = 0
         self._invalid = self._judged = self._failed = self._timeouts = 0
-        self._repeated = self._retried = self._touches = self._background = 0
+        self._repeated = self._retried = self._touches = self._history = self._background = 0
         self._changed = False
         """Whether any call so far may have changed something."""
         self._failing: set[str] = set()
@@ -109,6 +109,7 @@ class Meter:
             looped_calls=loops.calls,
             longest_loop=loops.longest,
             test_touches=self._touches,
+            history_reads=self._history,
             background_calls=self._background,
             context_first=self._context.first,
             context_last=self._context.last,
@@ -137,6 +138,7 @@ class Meter:
         self._changed |= inspections < sum(not call.fault for call in calls)
         self._invalid += sum(call.fault for call in calls)
         self._touches += sum(call.touches_tests for call in calls)
+        self._history += sum(call.reads_history for call in calls)
         self._background += sum(call.background for call in calls)
         self._repeated += sum(call.key in self._failing for call in calls)
         self._retried += sum(call.key in self._timed_out for call in calls)

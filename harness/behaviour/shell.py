@@ -45,20 +45,27 @@ def _name(words: Sequence[str]) -> str:
     return next((word for word in words if word not in _KEYWORDS and not _ASSIGNMENT.match(word)), "")
 
 
-def _harmless(words: Arguments) -> bool:
-    """Whether one simple command changes nothing."""
+def unwrapped(words: Arguments) -> Arguments:
+    """A simple command without keywords, assignments and commands that only run it, e.g. `timeout 5`."""
     while words:
         name, rest = words[0], words[1:]
         if name in _KEYWORDS or _ASSIGNMENT.match(name):
             words = rest
         elif name in _WRAPPERS:
             words = _WRAPPERS[name](rest)
-        elif name == "for":
-            return True
         else:
-            rule = _RULES.get(name)
-            return (rule is not None and rule(rest)) or (name in _VERSIONED and rest in _VERSION_FLAGS)
-    return True
+            break
+    return words
+
+
+def _harmless(words: Arguments) -> bool:
+    """Whether one simple command changes nothing."""
+    words = unwrapped(words)
+    if not words or words[0] == "for":
+        return True
+    name, rest = words[0], words[1:]
+    rule = _RULES.get(name)
+    return (rule is not None and rule(rest)) or (name in _VERSIONED and rest in _VERSION_FLAGS)
 
 
 def _options_then(*valued: str, operands: int = 0) -> Callable[[Arguments], Arguments]:

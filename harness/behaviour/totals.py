@@ -72,6 +72,7 @@ def measures(trials: Sequence[Observed]) -> list[Measure]:
         table.ratio("wasted_rate", "calls in loops", "looped_calls", "tool_calls", "calls"),
         table.most("longest_loop", "longest loop, in calls"),
         table.having("test_touch_rate", "trials that name the verifier's files", "test_touches"),
+        table.having("history_read_rate", "trials that look in git for other commits", "history_reads"),
         table.ratio("background_rate", "calls that leave something running", "background_calls", "tool_calls", "calls"),
         table.mean("context_first", "first prompt, in tokens"),
         table.mean("context_last", "last prompt, in tokens"),

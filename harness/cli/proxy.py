@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -67,7 +65,7 @@ def proxy(
 ) -> int:
     """Serve a model to an agent of any dialect, and record what it does.
 
-    Speaks OpenAI's chat completions and responses, and Anthropic's messages. Ends with Ctrl-C.
+    Speaks OpenAI's chat completions and responses, Anthropic's messages, and Google's Gemini API. Ends with Ctrl-C.
     """
     from harness.proxy import Budget, ModelProxy
 
@@ -114,6 +112,7 @@ def _endpoints(upstream: list[str], model: str, api_key_env: str | None, capture
 async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
     from harness import __version__
     from harness.atif.writer import TrajectoryWriter
+    from harness.loopback import told_to_end
     from harness.redaction import Redactor
     from harness.store.rollout import RolloutWriter
 
@@ -130,7 +129,7 @@ async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
         async with service:
             lease = service.open(task_name="proxy", trajectory=trajectory, rollout=rollout, budget=budget)
             _greet(lease)
-            await _told_to_end()
+            await told_to_end()
             await lease.close()
     finally:
         trajectory.close()
@@ -141,17 +140,5 @@ async def _serve(service: ModelProxy, folder: Path, budget: Budget) -> Lease:
 def _greet(lease: Lease) -> None:
     typer.echo(f"export OPENAI_BASE_URL={lease.openai_base_url} OPENAI_API_KEY={lease.key}")
     typer.echo(f"export ANTHROPIC_BASE_URL={lease.anthropic_base_url} ANTHROPIC_API_KEY={lease.key}")
+    typer.echo(f"export GOOGLE_GEMINI_BASE_URL={lease.google_base_url} GEMINI_API_KEY={lease.key}")
     typer.echo("serving until Ctrl-C", err=True)
-
-
-async def _told_to_end() -> None:
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, told.set)
-    try:
-        await told.wait()
-    finally:
-        remove: Callable[[int], Any] = loop.remove_signal_handler
-        for number in numbers:
-            remove(number)

@@ -82,6 +82,7 @@ _ABOUT = {
     "reward": "0 to 1, of scored trials",
     "trial": "its folder's name",
     "digest": "of the task's content",
+    "exception": "the type of what ended the trial early",
     "attempt": "from 1",
     "retry": "0 is the first execution of the attempt",
     "superseded": "a later execution of the same attempt is there",

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.tasks_check import check
+
 if TYPE_CHECKING:
     from harness.task.model import BrokenTask, Limit, Step, Task
 
-app = typer.Typer(help="List, show and start tasks.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="List, show, start and check tasks.", no_args_is_help=True, add_completion=False)
+
+app.command("check")(check)
 
 Globs = list[str]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

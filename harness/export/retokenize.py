@@ -32,24 +32,28 @@ class Tokenizer(Protocol):
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """The ids of a text."""
 
+    def decode(self, ids: list[int]) -> str:
+        """The text of ids."""
+
     def get_vocab(self) -> dict[str, int]:
         """The id of each token."""
 
 
-def load_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of that name or in that folder. Raises UsageError when there is none, or no chat template in it."""
+def load_tokenizer(name: str, *, option: str = "--retokenize", chat: bool = True) -> Tokenizer:
+    """The tokenizer of that name or in that folder; `option` is what asked for it.
+
+    Raises UsageError when there is none, or no chat template in it where `chat` needs one.
+    """
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
-        raise UsageError(
-            "--retokenize needs the package 'transformers': pip install 'harness-rl[retokenize]'"
-        ) from error
+        raise UsageError(f"{option} needs the package 'transformers': pip install 'harness-rl[retokenize]'") from error
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise UsageError(f"--retokenize {name}: no such tokenizer: {first_line(error)}") from error
-    if not getattr(tokenizer, "chat_template", None):
-        raise UsageError(f"--retokenize {name}: the tokenizer has no chat template")
+        raise UsageError(f"{option} {name}: no such tokenizer: {first_line(error)}") from error
+    if chat and not getattr(tokenizer, "chat_template", None):
+        raise UsageError(f"{option} {name}: the tokenizer has no chat template")
     return tokenizer  # type: ignore[no-any-return]
 
 

@@ -6,7 +6,7 @@ Derived from the trials' records, which are the source of truth; it can be made 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -144,18 +144,37 @@ def load_summary(paths: JobPaths, see: See | None = None, *, empty: bool = False
 
     Raises UsageError for a folder without trials, unless `empty` ones are welcome.
     """
-    try:
-        document = read_json(paths.result)
-        n_total = document.get("n_total_trials")
-        pass_mark = float(document.get("summary", {}).get("pass_mark", 1.0))
-    except (OSError, ValueError, AttributeError, TypeError):
-        n_total, pass_mark = _asked(paths)
-    summary, findings = summarise(paths, n_total if isinstance(n_total, int) else None, pass_mark, see)
-    decision = recorded_decision(paths)
-    summary.decided = str(decision) if decision else None
+    n_total, pass_mark = _as_run(paths)
+    summary, findings = summarise(paths, n_total, pass_mark, see)
+    summary.decided = _decided(paths)
     if not (summary.last or findings or empty):
         raise UsageError(f"{paths.root} holds no trials")
     return summary, findings
+
+
+def summary_of(paths: JobPaths, executions: Iterable[Finished]) -> JobSummary:
+    """As `load_summary`, of executions that the caller knows already, from an index."""
+    n_total, pass_mark = _as_run(paths)
+    summary = JobSummary(n_total=0, pass_mark=pass_mark, decided=_decided(paths))
+    for each in executions:
+        summary.add(each)
+    summary.n_total = max(n_total or 0, len(summary.last))
+    return summary
+
+
+def _decided(paths: JobPaths) -> str | None:
+    decision = recorded_decision(paths)
+    return str(decision) if decision else None
+
+
+def _as_run(paths: JobPaths) -> tuple[int | None, float]:
+    """The number of attempts and the pass mark that a job was run with, where its record tells them."""
+    try:
+        document = read_json(paths.result)
+        n_total = document.get("n_total_trials")
+        return n_total if isinstance(n_total, int) else None, float(document.get("summary", {}).get("pass_mark", 1.0))
+    except (OSError, ValueError, AttributeError, TypeError):
+        return _asked(paths)
 
 
 def _asked(paths: JobPaths) -> tuple[int | None, float]:

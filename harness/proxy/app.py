@@ -10,26 +10,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.types import Message, Receive, Scope, Send
 
 from harness import strict_json
-from harness.proxy.dialects.chat import Chat
-from harness.proxy.dialects.messages import Messages
 from harness.proxy.dialects.protocol import Dialect, Kind, Trouble
-from harness.proxy.dialects.responses import Responses
 from harness.proxy.exchange import Exchange, Request
 from harness.proxy.lease import Lease
+from harness.proxy.routes import Route, Wanted, route_of
 from harness.proxy.upstream.protocol import Upstream
 
 MAX_BODY = 64 << 20
-DIALECTS: dict[str, Dialect] = {
-    "chat/completions": Chat(),
-    "responses": Responses(),
-    "messages": Messages(),
-}
-_COUNT = "messages/count_tokens"
-_MODELS = "models"
 _CHARS_PER_TOKEN = 4
 _NO_RETRY = (b"x-should-retry", b"false")
 """What the SDKs of OpenAI and Anthropic obey."""
@@ -52,47 +43,50 @@ class App:
             await _send_json(send, 403, {"error": {"message": "unknown host", "type": "forbidden"}})
             return
         name, _, path = str(scope["path"]).strip("/").partition("/")
-        path = path.removeprefix("v1/")
-        dialect = DIALECTS.get(path) or (DIALECTS["messages"] if path == _COUNT or "x-api-key" in headers else Chat())
+        query = QueryParams(scope.get("query_string", b""))
+        route = route_of(scope["method"], path, query, headers)
         lease = self._find(name)
-        if lease is None or not _knows_key(headers, lease.key):
-            await _send_trouble(send, dialect, Trouble(Kind.UNAUTHORIZED, "no such key, or it is no longer valid"))
+        if lease is None or not _knows_key(headers, query, lease.key):
+            unknown = Trouble(Kind.UNAUTHORIZED, "no such key, or it is no longer valid")
+            await _send_trouble(send, route.dialect, unknown)
             return
-        await _Visit(self._upstream, lease, dialect, headers).serve(scope["method"], path, receive, send)
+        visit = _Visit(self._upstream, lease, route, headers.get("user-agent", ""))
+        if route.wanted is Wanted.NOTHING:
+            await visit.tell(send, Trouble(Kind.NOT_FOUND, f"there is no {scope['method']} {path[:100]}{route.hint}"))
+        else:
+            await visit.serve(receive, send)
 
 
 class _Visit:
     """One request of a client that has a live key."""
 
-    def __init__(self, upstream: Upstream, lease: Lease, dialect: Dialect, headers: Headers) -> None:
+    def __init__(self, upstream: Upstream, lease: Lease, route: Route, client: str) -> None:
         self._upstream = upstream
         self._lease = lease
-        self._dialect = dialect
-        self._headers = headers
+        self._route = route
+        self._client = client
         self._begun = False
 
-    async def serve(self, method: str, path: str, receive: Receive, send: Send) -> None:
+    async def serve(self, receive: Receive, send: Send) -> None:
         """Answer, or be told that the client has gone or the lease was closed."""
-        if method == "GET" and path == _MODELS:
-            await _send_json(send, 200, _models(self._upstream.name))
-        elif method == "GET" and path == "responses" and "upgrade" in self._headers:
-            await _send_json(
-                send, 426, {"error": {"message": "websockets are not spoken here", "type": "not_supported"}}
-            )
-        elif method != "POST" or not (path in DIALECTS or path == _COUNT):
-            await self._tell(send, Trouble(Kind.NOT_FOUND, f"there is no {method} {path[:100]}"))
-        else:
-            await self._watched(path, receive, send)
+        match self._route.wanted:
+            case Wanted.MODELS:
+                await _send_json(send, 200, self._route.tell(self._upstream.name))
+            case Wanted.WEBSOCKET:
+                error = {"message": "websockets are not spoken here", "type": "not_supported"}
+                await _send_json(send, 426, {"error": error})
+            case _:
+                await self._watched(receive, send)
 
-    async def _watched(self, path: str, receive: Receive, send: Send) -> None:
+    async def _watched(self, receive: Receive, send: Send) -> None:
         try:
             body = await _body(receive)
         except Trouble as trouble:
-            await self._tell(send, trouble)
+            await self.tell(send, trouble)
             return
         if body is None:
             return
-        work = asyncio.create_task(self._answer(path, body, send))
+        work = asyncio.create_task(self._answer(body, send))
         gone = asyncio.create_task(_until_gone(receive))
         self._lease.in_flight.add(work)
         try:
@@ -105,15 +99,15 @@ class _Visit:
         if not work.cancelled():
             work.result()
         elif self._lease.closed and not self._begun:
-            await self._tell(send, Trouble(Kind.UNAUTHORIZED, "the key is no longer valid"))
+            await self.tell(send, Trouble(Kind.UNAUTHORIZED, "the key is no longer valid"))
 
-    async def _answer(self, path: str, body: bytes, send: Send) -> None:
+    async def _answer(self, body: bytes, send: Send) -> None:
         try:
             parsed = _parse(body)
-            if path == _COUNT:
-                await _send_json(send, 200, {"input_tokens": math.ceil(len(body) / _CHARS_PER_TOKEN)})
+            if self._route.wanted is Wanted.COUNT:
+                await _send_json(send, 200, self._route.tell(math.ceil(len(body) / _CHARS_PER_TOKEN)))
                 return
-            request = Request(dialect=self._dialect, body=parsed, client=self._headers.get("user-agent", ""))
+            request = Request(dialect=self._route.dialect, body={**parsed, **self._route.told}, client=self._client)
             async with Exchange(self._lease, request, self._upstream).answer() as answer:
                 self._begun = True
                 if isinstance(answer, dict):
@@ -121,16 +115,15 @@ class _Visit:
                 else:
                     await _send_stream(send, answer)
         except Trouble as trouble:
-            await self._tell(send, trouble)
+            await self.tell(send, trouble)
         except OSError as error:  # the record cannot be written
             self._lease.fail(error)
             if not self._begun:
-                await self._tell(
-                    send, Trouble(Kind.ENDED, "the run cannot go on; no request will be answered any more")
-                )
+                await self.tell(send, Trouble(Kind.ENDED, "the run cannot go on; no request will be answered any more"))
 
-    async def _tell(self, send: Send, trouble: Trouble) -> None:
-        await _send_trouble(send, self._dialect, trouble)
+    async def tell(self, send: Send, trouble: Trouble) -> None:
+        """Tell the client of trouble, in its dialect."""
+        await _send_trouble(send, self._route.dialect, trouble)
 
 
 def _hostname(host: str) -> str:
@@ -138,9 +131,14 @@ def _hostname(host: str) -> str:
     return name.strip("[]").lower()
 
 
-def _knows_key(headers: Headers, key: str) -> bool:
+def _knows_key(headers: Headers, query: QueryParams, key: str) -> bool:
     bearer = headers.get("authorization", "")
-    given = (headers.get("x-api-key", ""), bearer[7:].strip() if bearer[:7].lower() == "bearer " else "")
+    given = (
+        headers.get("x-api-key", ""),
+        bearer[7:].strip() if bearer[:7].lower() == "bearer " else "",
+        headers.get("x-goog-api-key", ""),
+        query.get("key", ""),  # where older clients of Google's API have it
+    )
     return any(hmac.compare_digest(each.encode(), key.encode()) for each in given)
 
 
@@ -177,11 +175,6 @@ def _parse(body: bytes) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def _models(name: str) -> dict[str, Any]:
-    model = {"id": name, "object": "model", "type": "model", "display_name": name, "created": 0, "owned_by": "proxy"}
-    return {"object": "list", "data": [model], "has_more": False, "first_id": name, "last_id": name}
 
 
 async def _send_trouble(send: Send, dialect: Dialect, trouble: Trouble) -> None:

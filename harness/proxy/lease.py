@@ -79,6 +79,11 @@ class Lease:
         return f"{self._root_url}/{self.name}"
 
     @property
+    def google_base_url(self) -> str:
+        """For clients that add "/v1beta/models/..." themselves, e.g. as GOOGLE_GEMINI_BASE_URL."""
+        return self.anthropic_base_url
+
+    @property
     def openai_base_url(self) -> str:
         """For clients that add "/chat/completions" or "/responses" themselves, e.g. as OPENAI_BASE_URL."""
         return f"{self.anthropic_base_url}/v1"

@@ -7,7 +7,7 @@ for record in store.query('outcome=scored reward>=0.5 tool=bash command~"git "')
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -106,17 +106,25 @@ class TrajectoryStore:
         done.note = note or done.note
         return done
 
-    def query(self, text: str = "", *, limit: int | None = None) -> Iterator[StoredTrial]:
+    def query(self, text: str = "", *, limit: int | None = None, offset: int = 0) -> Iterator[StoredTrial]:
         """The trials that a filter describes (see `harness.store.index.filter`), the latest first, as they are read.
 
-        Says what the index says: call `refresh` first for what the files say. Raises UsageError at once.
+        `offset`: how many of them to pass over. Says what the index says: call `refresh` first for what the files say.
+        Raises UsageError at once.
         """
         from harness.store.index.select import select_trials
 
         wanted = parse_filter(text)
         if wanted.by is not None:
             raise UsageError(f"by:{wanted.by} counts, and is not for a query of trials; call counts()")
-        return self._records(select_trials(wanted, limit))
+        return self._records(select_trials(wanted, limit, offset))
+
+    def columns(self, text: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Only these fields of the trials, or of their behaviour, in the order of their folders: fast for many."""
+        from harness.store.index.select import select_columns
+
+        with self.database.reading() as connection:
+            return [tuple(row) for row in connection.execute(select_columns(parse_filter(text), names))]
 
     def count(self, text: str = "") -> int:
         """How many trials a filter describes."""
@@ -124,6 +132,14 @@ class TrajectoryStore:
 
         with self.database.reading() as connection:
             return int(connection.scalar(count_trials(parse_filter(text))) or 0)
+
+    def state(self, text: str = "") -> tuple[int, int]:
+        """Two numbers, how many they are the first, that change whenever one of those trials changes."""
+        from harness.store.index.select import state_of
+
+        with self.database.reading() as connection:
+            count, newest = connection.execute(state_of(parse_filter(text))).one()
+            return int(count), int(newest or 0)
 
     def counts(self, text: str) -> list[dict[str, Any]]:
         """For a filter with `by:NAME`: a row for each value, with trials, mean reward and outcomes."""

@@ -111,7 +111,7 @@ HEAVY_PACKAGES_LIVE_IN = {
     "daytona": ("backends.daytona",),
     "e2b": ("backends.e2b",),
     "openai": ("harness.llm",),
-    "starlette": ("harness.proxy", "trainer.rollout"),
+    "starlette": ("harness.proxy", "evals.view", "trainer.rollout"),
     "uvicorn": ("harness.loopback",),
     "pyarrow": ("harness.export", "trainer.samples"),
     "tokenizers": ("harness.export", "trainer.policy"),

@@ -24,6 +24,7 @@ from typing import Any
 import socketio
 from aiohttp import MultipartWriter, web
 from controlplanes.faults import Fault, Faults, wait
+from controlplanes.listener import end, listen
 from controlplanes.localbox import Box
 
 from backends.errors import SandboxError
@@ -93,12 +94,7 @@ class DaytonaPlane:
         self._events.attach(app, socketio_path="/api/socket.io")
         for method, path, name in _ROUTES:
             app.router.add_route(method, path, getattr(self, f"_{name}"), name=name)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.5)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        host, port = self._runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
+        self._runner, self.url = await listen(app, shutdown_sec=0.5)
 
     async def close(self) -> None:
         """End everything. Idempotent."""
@@ -111,7 +107,7 @@ class DaytonaPlane:
         for sandbox_id in list(self.sandboxes):
             await self.die(sandbox_id)
         await self._events.shutdown()
-        await runner.cleanup()
+        await end(runner)
         self._folder.cleanup()
 
     @property

@@ -20,6 +20,7 @@ from aiohttp import web
 from controlplanes.e2b_build import Template, build, make_box
 from controlplanes.e2b_envd import Envd
 from controlplanes.faults import Fault, Faults, wait
+from controlplanes.listener import end, listen
 
 KEY = "e2b_0123456789abcdef0123456789abcdef01234567"
 
@@ -269,16 +270,12 @@ class E2BPlane:
 async def e2b_plane() -> AsyncIterator[E2BPlane]:
     """A running control plane on a port of its own; everything in it is gone at the end."""
     plane = E2BPlane()
-    runner = web.AppRunner(plane.app(), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-    await site.start()
-    plane.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    runner, plane.url = await listen(plane.app(), shutdown_sec=0.1)
     try:
         yield plane
     finally:
         await plane.close()
-        await runner.cleanup()
+        await end(runner)
 
 
 def _shown(sandbox: Sandbox) -> dict[str, Any]:

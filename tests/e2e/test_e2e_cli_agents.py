@@ -1,9 +1,9 @@
-"""Four real agent programs, from the package registries, solve a task in real containers through the model proxy.
+"""Real agent programs, from the package registries, solve a task in real containers through the model proxy.
 
 Each runs as it is, once with the network and once without; a policy on this machine's loopback samples what it answers,
-token by token. Their images take minutes and the registries to build, so these tests run where CI or
-HARNESS_TEST_CLIS=1 asks for them; once built, the images stay. Where an image could not be built and a registry does
-not answer this machine either, CI leaves them out and says so; any other failure to build one is ours.
+token by token. Their images take minutes and the registries to build, so these tests run where HARNESS_TEST_CLIS=1 asks
+for them, and four of the programs in CI too; once built, the images stay. Where an image could not be built and a
+registry does not answer this machine either, CI leaves them out and says so; any other failure to build one is ours.
 """
 
 from __future__ import annotations
@@ -38,14 +38,19 @@ pytestmark = [
     pytest.mark.timeout(1500),
     pytest.mark.skipif(
         not REQUIRED and not is_ci(),
-        reason="HARNESS_TEST_CLIS=1 installs four agent programs from the package registries",
+        reason="HARNESS_TEST_CLIS=1 installs agent programs from the package registries",
     ),
 ]
 
 CLIS = ("mini-swe-agent", "qwen-code", "codex", "claude-code")
-DIALECTS = {"mini-swe-agent": "chat", "qwen-code": "chat", "codex": "responses", "claude-code": "messages"}
+MORE = ("gemini-cli", "opencode", "kimi-code", "aider") if REQUIRED else ()
+DIALECTS = {"codex": "responses", "claude-code": "messages", "gemini-cli": "gemini"}
+"""Of those that do not speak chat completions."""
+ANSWERS = {"aider": 1}
+"""Of those that do it without looking at it."""
+TALKERS = ("codex", *(("claude-code", "qwen-code", "gemini-cli", "opencode", "kimi-code") if REQUIRED else ()))
 
-# Everything that the four need to be installed, so that each of their layers is a download and no more.
+# Everything that they need to be installed, so that each of their layers is a download and no more.
 DOCKERFILE = """\
 FROM debian:bookworm-slim
 COPY ca.crt /usr/local/share/ca.crt
@@ -66,6 +71,7 @@ build_timeout_sec = 900.0
 memory_mb = 2048
 allow_internet = {internet}
 """
+TURNS = '[metadata.harness]\nturns = ["And now look again."]\n'
 TEST = """\
 #!/bin/sh
 reward=0
@@ -73,6 +79,7 @@ reward=0
 echo $reward > /logs/verifier/reward.txt
 """
 SHELLS = {"bash": "command", "Bash": "command", "run_shell_command": "command", "exec_command": "cmd"}
+WHOLE_FILE = "hello.txt\n```\nhello\n```\n"
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
@@ -95,6 +102,8 @@ class Worker:
 
     def _next(self, request: Mapping[str, Any]) -> tuple[str, list[tuple[str, str, str]]]:
         turn = sum(message["role"] == "assistant" for message in request["messages"])
+        if not request.get("tools"):
+            return WHOLE_FILE, []
         shell = next(each["function"]["name"] for each in request["tools"] if each["function"]["name"] in SHELLS)
         commands = ["echo hello > /app/hello.txt", "cat /app/hello.txt", *([SUBMIT] if self.submits else [])]
         if turn >= len(commands):
@@ -123,12 +132,12 @@ class Trial:
         return [(list(call.prompt_ids or ()), list(call.completion_ids or ())) for call in calls]
 
 
-async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Trial], Worker]:
+async def solve(folder: Path, agent: str, *options: str, toml: str = TOML) -> tuple[dict[str, Trial], Worker]:
     """A job of two tasks, with and without a network, in which one policy is asked."""
     tasks, jobs = folder / "tasks", folder / "jobs"
     bundle = os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt"
     for name, internet in (("open", "true"), ("closed", "false")):
-        make_task(tasks, name, toml=TOML.format(internet=internet), test=TEST, dockerfile=DOCKERFILE)
+        make_task(tasks, name, toml=toml.format(internet=internet), test=TEST, dockerfile=DOCKERFILE)
         shutil.copyfile(bundle, tasks / name / "environment" / "ca.crt")
     worker = Worker(submits=agent == "mini-swe-agent")
     async with serving(worker) as endpoint:
@@ -150,9 +159,10 @@ async def solve(folder: Path, agent: str, *options: str) -> tuple[dict[str, Tria
     return found, worker
 
 
-@pytest.mark.parametrize("cli", CLIS)
+@pytest.mark.parametrize("cli", (*CLIS, *MORE))
 async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: str, tmp_path: Path) -> None:
     trials, worker = await solve(tmp_path, cli)
+    dialect, count = DIALECTS.get(cli, "chat"), ANSWERS.get(cli, 3)
     assert set(trials) == {"open", "closed"}
     for trial in trials.values():
         failure = json.dumps(trial.result["failure"])
@@ -160,12 +170,24 @@ async def test_a_real_program_solves_a_task_and_every_token_is_stored_once(cli: 
         assert trial.result["tags"] == [], failure
         trajectory = load_trajectory(trial.folder / "agent" / "trajectory.json")
         assert findings(trajectory) == []
-        answers = [step for step in trajectory.steps if step.source == "agent"]
-        assert [(step.extra or {}).get("dialect") for step in answers] == [DIALECTS[cli]] * 3
-        assert trial.result["agent_result"]["n_sampled_calls"] == 3
-        assert len(trial.sampled) == 3
+        answers = [step for step in trajectory.steps if step.source == "agent" and not step.is_copied_context]
+        assert [(step.extra or {}).get("dialect") for step in answers] == [dialect] * count
+        assert trial.result["agent_result"]["n_sampled_calls"] == len(trial.sampled) == count
         for path in (path for path in trial.folder.rglob("*") if path.is_file()):
             assert b"sk-harness-" not in path.read_bytes(), path
+    sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]
+    assert sorted(call for trial in trials.values() for call in trial.sampled) == sorted(sampled)
+
+
+@pytest.mark.parametrize("cli", TALKERS)
+async def test_a_real_program_goes_on_when_the_user_says_more(cli: str, tmp_path: Path) -> None:
+    trials, worker = await solve(tmp_path, cli, toml=TOML + TURNS)
+    for trial in trials.values():
+        failure = json.dumps(trial.result["failure"])
+        assert (trial.result["outcome"], trial.result["reward"], trial.result["tags"]) == ("scored", 1.0, []), failure
+        assert trial.result["user"]["turns"] == 1
+        assert "And now look again." in (trial.folder / "agent" / "trajectory.json").read_text()
+        assert len(trial.sampled) >= 4
     sampled = [(prompt, ids) for prompt, ids, _ in worker.sampled]
     assert sorted(call for trial in trials.values() for call in trial.sampled) == sorted(sampled)
 

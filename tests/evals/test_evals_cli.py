@@ -248,4 +248,4 @@ def test_a_job_in_which_nothing_counts_has_no_rate_and_never_passes(tmp_path: Pa
 def test_the_entry_points_are_the_commands() -> None:
     points = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["entry-points"]["harness.commands"]
     ours = {name for name, target in points.items() if target.startswith("evals.")}
-    assert ours == {"baseline", "compare", "gate", "power", "report", "summary"}
+    assert ours == {"baseline", "compare", "gate", "power", "report", "summary", "view"}

@@ -135,6 +135,26 @@ def test_naming_the_verifiers_files_is_a_touch(pair: Pair, touches: int) -> None
     assert behaviour_of(one_by_one(pair)).test_touches == touches
 
 
+@pytest.mark.case("B12")
+@pytest.mark.parametrize(
+    ("command", "reads"),
+    [
+        ("cd /app && git log --all --oneline | head", 1),
+        ("git -C /app show 1a2b3c4d", 1),
+        ("git --no-pager log -g", 1),
+        ("git fetch origin && git checkout -q FETCH_HEAD", 1),
+        ("git reflog", 1),
+        ("git cat-file -p deadbeef1", 1),
+        ("git log -3 --stat; git show HEAD~1; git diff; git checkout -- a.py; git status", 0),
+        ("sudo timeout 5 /usr/bin/git pull", 1),
+        ("echo git log --all > notes", 0),
+        ("grep -rn reflog docs", 0),
+    ],
+)
+def test_looking_in_git_for_other_commits_is_counted(command: str, reads: int) -> None:
+    assert behaviour_of(one_by_one(bash(command))).history_reads == reads
+
+
 def test_background_commands_are_counted_once_each() -> None:
     assert behaviour_of(one_by_one(bash("nohup ./serve &"), bash("a & b &"), bash("a && b"))).background_calls == 2
 

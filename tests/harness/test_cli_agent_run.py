@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from agent_runs import make_run, say
+from chat_program import PROGRAM
 from model_server import ModelServer, completion, failure, serving
 from policy_server import Policy
 
@@ -30,28 +31,6 @@ from harness.failures import AgentStop
 from harness.store.rollout import RolloutReader
 from harness.task.interaction import Interaction
 
-PROGRAM = r"""
-import json, os, sys, time, urllib.error, urllib.request
-
-prompt = sys.stdin.read()
-messages = [{"role": "user", "content": prompt}]
-
-def ask():
-    body = json.dumps({"model": os.environ["MODEL"], "messages": messages}).encode()
-    head = {"content-type": "application/json", "authorization": "Bearer " + os.environ["API_KEY"]}
-    request = urllib.request.Request(os.environ["API_BASE"] + "/chat/completions", body, head)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        message = json.load(answer)["choices"][0]["message"]
-    messages.append(message)
-    return message
-
-def work():
-    while calls := ask().get("tool_calls"):
-        for call in calls:
-            done = os.popen(json.loads(call["function"]["arguments"])["command"]).read()
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": done})
-
-"""
 GOOD = "work(); print(json.dumps({'end': 'good'}))"
 STUBBORN = """
 while True:
@@ -291,8 +270,84 @@ def requests_of(endpoint: ModelServer) -> list[dict[str, Any]]:
     return [each for each in endpoint.requests if "messages" in each]
 
 
+TALK = """
+import pathlib
+kept = pathlib.Path("/app/talk.json")
+if os.environ.get("CONTINUED"):
+    messages[:0] = json.loads(kept.read_text())
+work(); kept.write_text(json.dumps(messages)); print(json.dumps({"end": "good"}))
+"""
+
+
+async def test_what_the_user_says_next_goes_on_with_the_conversation(box: Box, tmp_path: Path) -> None:
+    session = Session(interaction=Interaction(turns=("And now?", "Sure?")))
+    policy = Policy([(text, []) for text in ("One.", "Two.", "Three.")])
+    async with serving(policy) as endpoint:
+        played = await play(
+            tmp_path, await box(), TALK, base_url=endpoint.url, capture=True, continues=True, run={"session": session}
+        )
+    assert played.result.stop is AgentStop.FINISHED
+    assert [(each.source, each.message) for each in played.trajectory.steps] == [
+        ("user", "Do it."),
+        ("agent", "One."),
+        ("user", "And now?"),
+        ("agent", "Two."),
+        ("user", "Sure?"),
+        ("agent", "Three."),
+    ]
+    assert session.turns == 2 and played.result.metadata["conversations"] == 1
+    calls = RolloutReader(played.run.rollout.path)
+    assert [list(each.completion_ids or ()) for each in calls] == [ids for _, ids, _ in policy.sampled]
+    assert {each.name for each in played.logs.glob("stdout*")} == {"stdout.txt", "stdout-2.txt", "stdout-3.txt"}
+
+
+async def test_the_steps_of_a_task_may_share_one_conversation(box: Box, tmp_path: Path) -> None:
+    session = Session(interaction=Interaction(conversation="continue", system_prompt="Be brief."))
+    sandbox = await box()
+    async with serving(completion("One."), completion("Two.")) as endpoint:
+        options = {"base_url": endpoint.url, "continues": True, "run": {"session": session}}
+        await play(tmp_path / "1", sandbox, TALK, **options)
+        second = await play(tmp_path / "2", sandbox, TALK, **options)
+    assert second.result.stop is AgentStop.FINISHED
+    assert [each["content"] for each in endpoint.requests[1]["messages"]] == ["Be brief.\n\nDo it.", "One.", "Do it."]
+    steps = second.trajectory.steps
+    assert [(each.message, each.is_copied_context) for each in steps if each.source == "agent"] == [
+        ("One.", True),
+        ("Two.", None),
+    ]
+
+
+async def test_turns_share_one_budget_and_one_that_asks_nothing_was_not_finished(box: Box, tmp_path: Path) -> None:
+    told: dict[str, Any] = {"continues": True, "ends": []}
+    async with serving(completion("x")) as endpoint:
+        spent = await play(
+            tmp_path / "1",
+            await box(),
+            TALK,
+            base_url=endpoint.url,
+            max_turns=1,
+            run={"session": Session(interaction=Interaction(turns=("And now?",)))},
+            **told,
+        )
+        silent = await play(
+            tmp_path / "2",
+            await box(),
+            "\nif not os.environ.get('CONTINUED'): ask()\n",
+            base_url=endpoint.url,
+            run={"session": Session(interaction=Interaction(turns=("And now?",)))},
+            **told,
+        )
+    assert spent.result.stop is AgentStop.MAX_TURNS
+    assert (silent.result.stop, silent.result.detail) == (
+        AgentStop.EXITED,
+        "the program asked its model nothing any more",
+    )
+
+
 @pytest.mark.parametrize("wanted", [{"turns": ("And now?",)}, {"conversation": "continue"}])
-async def test_a_task_that_needs_a_talk_is_refused(box: Box, tmp_path: Path, wanted: dict[str, Any]) -> None:
+async def test_a_task_that_needs_a_talk_is_refused_where_the_program_cannot_go_on(
+    box: Box, tmp_path: Path, wanted: dict[str, Any]
+) -> None:
     session = Session(interaction=Interaction(**wanted))
     with pytest.raises(TaskUnsupported, match="cannot take part in"):
         await play(tmp_path, await box(), "ask()", base_url="http://127.0.0.1:1/v1", run={"session": session})

@@ -66,7 +66,7 @@ async def run_job(policy: Policy, folder: Path) -> Path:
 
 @pytest.mark.slow
 async def test_a_run_becomes_rows_of_exactly_what_was_sampled(tmp_path: Path) -> None:
-    policy = Policy(GREETING)
+    policy = Policy(GREETING, each_alone=True)
     job = await run_job(policy, tmp_path)
     done = export(job, "--to-rl", "-o", tmp_path / "rows")
     assert done.code == 0, done.err
@@ -81,7 +81,7 @@ async def test_a_run_becomes_rows_of_exactly_what_was_sampled(tmp_path: Path) ->
 
 @pytest.mark.slow
 async def test_a_server_without_tokens_makes_chats_and_no_rows(tmp_path: Path) -> None:
-    job = await run_job(Policy(GREETING, "text"), tmp_path)
+    job = await run_job(Policy(GREETING, "text", each_alone=True), tmp_path)
     refused = export(job, "--to-rl", "-o", tmp_path / "rows")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "text only" in refused.err and "--to-sft" in refused.err and "--retokenize" in refused.err

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rollouts import conversations, exported
+from thorough import times
 
 from harness.export.faults import fault_of
 from harness.export.schema import RLSample
@@ -72,9 +73,9 @@ def test_every_sampled_token_is_trained_once_with_its_own_logprob(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-@settings(max_examples=500)
+@settings(max_examples=times(75, promised=500))
 @given(attempts=st.lists(conversations(), min_size=20, max_size=20))
-def test_ten_thousand_conversations_keep_every_sampled_token(
+def test_conversations_by_the_thousand_keep_every_sampled_token(
     tmp_path_factory: pytest.TempPathFactory, attempts: list[list[SampledCall]]
 ) -> None:
     check(tmp_path_factory.mktemp("e"), attempts)

@@ -28,7 +28,9 @@ def test_the_two_flavours_of_std_differ() -> None:
     assert group_std([1, 0, 0, 0], flavour="population") == pytest.approx([1.73205] + [-0.57735] * 3, abs=1e-5)
 
 
+@pytest.mark.case("G2")
 def test_a_missing_reward_is_in_no_mean() -> None:
+    assert group_std([None, 1, 1, 0]) == pytest.approx([0.0, 0.57735, 0.57735, -1.15470], abs=1e-5)
     assert group_mean([1, 0, None]) == [0.5, -0.5, 0.0]
     assert group_std([1, 0, None]) == [*group_std([1, 0]), 0.0]
     assert leave_one_out([1, 0, None]) == [1.0, -1.0, 0.0]

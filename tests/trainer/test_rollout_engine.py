@@ -6,7 +6,6 @@ import random
 import time
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -34,12 +34,25 @@ _TOGETHER = (
     ("ratio_p01", "ratio_p99"),
     ("ratio_min", "ratio_max"),
     ("distinct_1", "distinct_2"),
+    ("pass_1", "pass_any"),
 )
 """Numbers that are read against each other."""
 
 
 def write_page(run: Run, file: Path) -> None:
     """Write the report of a run. Raises UsageError where it cannot be written, or jinja2 is missing."""
+    page, _ = page_of(run)
+    try:
+        write_atomic(file, page)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}; name another file with -o") from error
+
+
+def page_of(run: Run, home: str = "") -> tuple[str, str]:
+    """The report of a run, and the policy under which it works; with a link to `home`, where there is one.
+
+    Raises UsageError where jinja2 is missing.
+    """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
@@ -47,9 +60,11 @@ def write_page(run: Run, file: Path) -> None:
     templates = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     templates.filters["plain"] = _plain
     style = Markup((_HERE / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - ours
+    policy = _policy(style)
     page = templates.get_template("page.html.j2").render(
         style=style,
-        policy=_policy(style),
+        policy=policy,
+        home=home,
         run=run,
         verdict=_verdict(run),
         bands=_bands(run),
@@ -59,10 +74,7 @@ def write_page(run: Run, file: Path) -> None:
         settings=list(_settings(run.request.get("config") or {})),
         legend=[metric for metric in METRICS if metric.family != FILTERS],
     )
-    try:
-        write_atomic(file, page)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}; name another file with -o") from error
+    return page, policy
 
 
 def _plain(value: object) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from harness.errors import UsageError
+from harness.loopback import LOOPBACK, listen, told_to_end
+from harness.loopback import serve as serve_app
 from trainer.cli import require_packages
 
 if TYPE_CHECKING:
@@ -51,18 +52,17 @@ def serve(
 
     New weights come by POST /v1/weights, with the key that HARNESS_SERVE_KEY holds; without one they stay.
     """
+    if host not in LOOPBACK:
+        raise UsageError(f"--host {host}: the policy is served on loopback only, e.g. 127.0.0.1")
     require_packages("serving", "train,proxy", "torch", "transformers", "safetensors", "uvicorn", "httptools")
     import torch
 
-    from harness.loopback import LOOPBACK, listen
     from trainer.policy.config import PolicyConfig
     from trainer.policy.load import load_policy
     from trainer.rollout.engine import Engine, Settings
     from trainer.rollout.model import ServedModel
     from trainer.rollout.server import App
 
-    if host not in LOOPBACK:
-        raise UsageError(f"--host {host}: the policy is served on loopback only, e.g. 127.0.0.1")
     listener = listen("127.0.0.1" if host == "localhost" else host, port, who="the policy server")
     try:
         policy = load_policy(model, PolicyConfig(), seed=seed)
@@ -111,13 +111,9 @@ def _forget_garbage() -> None:
 
 
 async def _serve(app: App, listener: Any, engine: Engine) -> None:
-    from harness.loopback import serve as serve_app
-
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    stop = asyncio.Event()
     serving = asyncio.create_task(serve_app(app, listener, asyncio.Event(), stop))
-    stopping = asyncio.create_task(stop.wait())
+    stopping = asyncio.create_task(told_to_end())
     try:
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(engine.close)  # requests under way are told so now, and none waits for the deadline
@@ -125,5 +121,3 @@ async def _serve(app: App, listener: Any, engine: Engine) -> None:
         await serving
     finally:
         stopping.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

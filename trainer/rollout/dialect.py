@@ -67,8 +67,12 @@ class Dialect:
         return str(written)
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Text as tokens; with what the tokenizer puts around a text of its own if `special`."""
-        return list(self._tokenizer(text, add_special_tokens=special)["input_ids"])
+        """Text as tokens; with what the tokenizer puts around a text of its own if `special`.
+
+        Half of a surrogate pair, which JSON can spell and Unicode does not know, becomes the replacement character.
+        """
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return list(self._tokenizer(whole, add_special_tokens=special)["input_ids"])
 
     def decode(self, ids: Sequence[int]) -> str:
         """Tokens as text, without special ones."""

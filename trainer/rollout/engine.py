@@ -73,6 +73,11 @@ class Engine:
         return self._lanes[-1].version
 
     @property
+    def closed(self) -> bool:
+        """Whether it takes no more in."""
+        return self._closing
+
+    @property
     def policy(self) -> HuggingFacePolicy:
         """The newest weights."""
         return self._lanes[-1].policy

@@ -62,7 +62,7 @@ class ServedModel:
         messages, tools = request.conversation()
         try:
             prompt = self._turns.prompt(messages, tools)
-        except (Unwritable, UnicodeError) as error:
+        except Unwritable as error:
             raise Refused(400, str(error)) from error
         head = self._head("chatcmpl")
         text = self._text(request, calls=bool(tools))
@@ -81,10 +81,7 @@ class ServedModel:
         request = completion_request(body)
         self._require_name(request)
         prompt: Any = request.prompt
-        try:
-            ids: list[int] = self.dialect.encode(prompt, special=True) if isinstance(prompt, str) else prompt
-        except UnicodeError as error:
-            raise Refused(400, "prompt: it is no text in Unicode") from error
+        ids: list[int] = self.dialect.encode(prompt, special=True) if isinstance(prompt, str) else prompt
         head, text = self._head("cmpl"), self._text(request, calls=False)
         return self._job(
             request,

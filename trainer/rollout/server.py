@@ -111,7 +111,7 @@ class App:
             if generation.finish is None:
                 self._engine.abandon(generation)
         if generation.finish == ERROR:
-            raise _failed(generation)
+            raise self._failed(generation)
         await _send_json(send, 200, job.form.body(job.answer(generation), self._model.dialect.piece))
 
     async def _stream(self, job: Job, generation: Generation, moved: asyncio.Event) -> AsyncIterator[bytes]:
@@ -132,7 +132,7 @@ class App:
                 yield event(job.form.part(job.head, text, ids, generation.logprobs[told:count], piece))
                 told = count
         if generation.finish == ERROR:
-            yield event(_failed(generation).body())
+            yield event(self._failed(generation).body())
             return
         answer = job.answer(generation)
         yield event(job.form.closing(answer, "" if answer.calls else answer.content[job.text.shown :]))
@@ -153,6 +153,10 @@ class App:
                 raise Refused(503, str(error), kind="server_error") from error
         await _send_json(send, 200, {"version": self._engine.version, "stall_sec": stall})
 
+    def _failed(self, generation: Generation) -> Refused:
+        status = 503 if self._engine.closed else 500
+        return Refused(status, f"the answer could not be sampled: {generation.trouble}", kind="server_error")
+
     def _load(self, folder: Path, version: str) -> float:
         return self._engine.update(with_weights(self._engine.policy, folder), version)
 
@@ -169,10 +173,6 @@ class App:
 
     def _health(self) -> dict[str, Any]:
         return {"status": "ok", "model": self._model.name, **self._engine.state()}
-
-
-def _failed(generation: Generation) -> Refused:
-    return Refused(500, f"the answer could not be sampled: {generation.trouble}", kind="server_error")
 
 
 async def _while_there(receive: Receive, answering: Awaitable[None]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backends.spec import Layer
-from harness.agents.cli_native.config import CliConfig
+from harness.agents.cli_native.config import CliConfig, Dialect
 from harness.agents.cli_native.ends import read_end
 from harness.agents.cli_native.install import PREFIX
 from harness.agents.cli_native.program import Ended, Program
@@ -17,12 +18,15 @@ from harness.agents.protocol import AgentResult, AgentRun
 from harness.errors import AgentSetupError
 from harness.failures import AgentStop
 from harness.proxy import Budget, Lease, ModelProxy, relayed
+from harness.proxy.queue.relay import Address
 from harness.proxy.service import Source
 from harness.redaction import Redactor
 from harness.store.files import write_atomic
 
 _RESERVE_SEC = 10.0
 _RESERVE_SHARE = 0.1
+_BEGUN = object()
+"""A session's conversation: the program keeps its own, in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,10 @@ class _Reach:
 
 
 class CliAgent:
-    """Runs the program once a step. One proxy serves all trials that reach this machine under the same address."""
+    """Runs the program once for each thing that it is told.
+
+    One proxy serves all trials that reach this machine under the same address.
+    """
 
     def __init__(self, config: CliConfig, *, name: str, layer: Layer | None, source: Callable[[], Source]) -> None:
         """`source` makes what answers, for one proxy."""
@@ -50,11 +57,11 @@ class CliAgent:
     async def run(self, run: AgentRun) -> AgentResult:
         """Run the program to its end, or to that of its budget.
 
-        Raises TaskUnsupported for a task that needs a talk, AgentSetupError for a program that never asked its model,
-        and what ended the model's answers if that was not the agent's doing.
+        Raises TaskUnsupported for a task that needs a talk that the program cannot have, AgentSetupError for a program
+        that never asked its model, and what ended the model's answers if that was not the agent's doing.
         """
-        refuse_what_needs_a_talk(run)
         config = self._config
+        refuse_what_needs_a_talk(run, continues=config.continues)
         proxy = await self._proxy(run.sandbox.host_address or "127.0.0.1")
         budget = Budget(
             requests=config.max_turns,
@@ -72,13 +79,11 @@ class CliAgent:
         )
         try:
             async with self._reach(lease, run) as reach:
-                ended = await self._program(run, reach).run(
-                    prompt_of(run, skills=config.skills), over=lease.ended, grace=config.ending_sec
-                )
+                result = await self._talk(run, lease, reach)
         finally:
             await lease.close()
-        self._keep(run, lease, ended)
-        return self._result(lease, ended)
+        lease.raise_failure()
+        return result
 
     async def close(self) -> None:
         """End the proxies."""
@@ -95,26 +100,40 @@ class CliAgent:
     @asynccontextmanager
     async def _reach(self, lease: Lease, run: AgentRun) -> AsyncIterator[_Reach]:
         """Directly where the sandbox reaches this machine, else through a queue of files inside it."""
-        anthropic = self._config.dialect == "messages"
         if run.sandbox.host_address is not None:
-            yield _Reach(base_url=lease.anthropic_base_url if anthropic else lease.openai_base_url, key=lease.key)
+            yield _Reach(base_url=_base_url(lease, self._config.dialect), key=lease.key)
             return
         async with relayed(lease, run.sandbox, user=run.step.agent_user) as inside:
-            yield _Reach(base_url=inside.anthropic_base_url if anthropic else inside.openai_base_url, key=inside.key)
+            yield _Reach(base_url=_base_url(inside, self._config.dialect), key=inside.key)
 
-    def _program(self, run: AgentRun, reach: _Reach) -> Program:
-        config = self._config
-        return Program(
-            sandbox=run.sandbox,
-            command=with_skills(config.command, config.skills),
-            env=self._env(run, reach),
-            user=run.step.agent_user,
-            timeout=run.timeout_sec - min(_RESERVE_SEC, run.timeout_sec * _RESERVE_SHARE),
-            result=config.result,
-            log_bytes=config.log_bytes,
-        )
+    async def _talk(self, run: AgentRun, lease: Lease, reach: _Reach) -> AgentResult:
+        """Tell the program the instruction and, each time that it has finished, what the user says next."""
+        config, session = self._config, run.session
+        until = time.monotonic() + run.timeout_sec - min(_RESERVE_SEC, run.timeout_sec * _RESERVE_SHARE)
+        continued = session.interaction.conversation == "continue" and session.conversation is not None
+        message: str | None = run.step.instruction if continued else prompt_of(run, skills=config.skills)
+        number, result = 0, AgentResult()
+        while message is not None:
+            number, answered = number + 1, lease.answers
+            program = Program(
+                sandbox=run.sandbox,
+                command=with_skills(config.command, config.skills),
+                env=self._env(run, reach, continued=continued),
+                user=run.step.agent_user,
+                timeout=max(0.0, until - time.monotonic()),
+                result=config.result,
+                log_bytes=config.log_bytes,
+            )
+            ended = await program.run(message, over=lease.ended, grace=config.ending_sec)
+            self._keep(run, lease, ended, number)
+            result = self._result(lease, ended)
+            if result.stop is AgentStop.FINISHED and lease.answers == answered:
+                return replace(result, stop=AgentStop.EXITED, detail="the program asked its model nothing any more")
+            session.conversation, continued = _BEGUN, True
+            message = session.next_turn() if result.stop is AgentStop.FINISHED else None
+        return result
 
-    def _env(self, run: AgentRun, reach: _Reach) -> dict[str, str]:
+    def _env(self, run: AgentRun, reach: _Reach, *, continued: bool) -> dict[str, str]:
         """The command's variables. The key is nowhere but here, and in what the program makes of it."""
         config = self._config
         known = {
@@ -128,18 +147,20 @@ class CliAgent:
         told = {
             "MODEL": str(known["model"]),
             "PREFIX": PREFIX,
+            "CONTINUED": "1" if continued else None,
             "SKILLS": run.session.interaction.skills_dir,
             "CONTEXT_WINDOW": None if config.context_window is None else str(config.context_window),
             "MAX_OUTPUT_TOKENS": None if config.max_output_tokens is None else str(config.max_output_tokens),
         }
         return {name: value for name, value in {**told, **env}.items() if value is not None}
 
-    def _keep(self, run: AgentRun, lease: Lease, ended: Ended) -> None:
-        """What the program said, without secrets."""
+    def _keep(self, run: AgentRun, lease: Lease, ended: Ended, number: int) -> None:
+        """What the program said in its run of that number, without secrets."""
         clean = Redactor([lease.key])
-        for name, text in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr)):
+        for name, text in (("stdout", ended.stdout), ("stderr", ended.stderr)):
             if text:
-                write_atomic(run.logs_dir / name, clean(run.redact(text)), durable=False)
+                file = f"{name}.txt" if number == 1 else f"{name}-{number}.txt"
+                write_atomic(run.logs_dir / file, clean(run.redact(text)), durable=False)
 
     def _result(self, lease: Lease, ended: Ended) -> AgentResult:
         """Why it stopped: by what the proxy knows, then by its own result; its exit code is what it is."""
@@ -169,6 +190,17 @@ class CliAgent:
         if stop is AgentStop.EXITED:
             detail = f"exit code {ended.exit_code}: {detail or words}"
         return AgentResult(stop=stop, detail=detail, metadata=metadata)
+
+
+def _base_url(address: Lease | Address, dialect: Dialect) -> str:
+    """What clients of a dialect are told to add their paths to."""
+    match dialect:
+        case "messages":
+            return address.anthropic_base_url
+        case "gemini":
+            return address.google_base_url
+        case "chat" | "responses":
+            return address.openai_base_url
 
 
 def filled(template: str, known: dict[str, str | int | None]) -> str | None:

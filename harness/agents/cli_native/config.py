@@ -55,6 +55,9 @@ class CliConfig(EndpointConfig):
     command: str
     """Run by the sandbox's shell in its workdir, with the instruction on stdin. Its variables: those of `env`, `MODEL`,
     `LOGS` (a folder whose content is kept), `PREFIX`, and `SKILLS`, `CONTEXT_WINDOW`, `MAX_OUTPUT_TOKENS` if set."""
+    continues: bool = False
+    """Whether the command, where its variable `CONTINUED` is 1, goes on with the conversation of its latest run in the
+    same sandbox: on stdin is what the user says next. Without it, tasks that say more than one thing are refused."""
     env: dict[str, str] = Field(default_factory=dict)
     install: InstallTable = Field(default_factory=InstallTable)
     ca_bundle: Path | None = None

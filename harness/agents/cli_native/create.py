@@ -18,8 +18,6 @@ def create_cli(config: CliConfig, name: str) -> CliAgent:
     """The agent. Raises UsageError when something is missing here, or when it is not said who answers."""
     where = f"agent {name!r}"
     require_packages(where)
-    if config.dialect == "gemini":
-        raise UsageError(f"{where} speaks Google's Gemini API to its model, which the model proxy does not serve yet")
     if not config.model:
         if config.script is None:
             raise UsageError(f"{where}: 'model' must be set: -m NAME, or model = ... in harness.toml")

@@ -6,17 +6,21 @@ from harness.agents.protocol import AgentRun
 from harness.errors import TaskUnsupported
 
 
-def refuse_what_needs_a_talk(run: AgentRun) -> None:
-    """Raise TaskUnsupported for a task that a program, which is told one thing and then left alone, cannot honour."""
+def refuse_what_needs_a_talk(run: AgentRun, *, continues: bool) -> None:
+    """Raise TaskUnsupported for a task that a program cannot honour: it is told something, and then left alone.
+
+    Args:
+        continues: it can be told more afterwards.
+    """
     interaction = run.session.interaction
     wants = {
-        "says more than one thing (turns)": interaction.turns,
-        "answers questions (user)": run.session.user,
-        "continues one conversation over its steps": interaction.conversation == "continue",
+        "answers questions (user)": run.session.user is not None,
+        "says more than one thing (turns)": bool(interaction.turns) and not continues,
+        "continues one conversation over its steps": interaction.conversation == "continue" and not continues,
     }
     for what, wanted in wants.items():
         if wanted:
-            raise TaskUnsupported(f"task {run.task_name!r} {what}, which an agent of type cli cannot take part in")
+            raise TaskUnsupported(f"task {run.task_name!r} {what}, which this program cannot take part in")
 
 
 def prompt_of(run: AgentRun, *, skills: str | None) -> str:

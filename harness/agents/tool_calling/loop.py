@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.agents.protocol import AgentResult, AgentRun
-from harness.agents.session import Session
 from harness.agents.tool_calling import prompt
 from harness.agents.tool_calling.budget import Budget, Spending
 from harness.agents.tool_calling.config import LoopConfig
@@ -91,7 +90,7 @@ class ToolCallingAgent:
         subagents.scene = scene
         _record_opening(scene, conversation, continues=conversation is known)
         session.conversation = conversation
-        result = await Episode(scene, conversation.history, next_message=lambda: _next_turn(session)).play()
+        result = await Episode(scene, conversation.history, next_message=session.next_turn).play()
         if subagents.started:
             result.metadata["subagents"] = subagents.started
         return result
@@ -129,11 +128,3 @@ def _record_opening(scene: Scene, conversation: _Conversation, *, continues: boo
     trajectory.user(instruction.content)
     conversation.history.add(instruction)
     conversation.recorded_in = trajectory.path
-
-
-def _next_turn(session: Session) -> str | None:
-    """What the user says next."""
-    if session.turns >= len(session.interaction.turns):
-        return None
-    session.turns += 1
-    return session.interaction.turns[session.turns - 1]

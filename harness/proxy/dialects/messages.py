@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import strict_json
-from harness.llm.protocol import Reply, ToolRequest
+from harness.llm.protocol import Reply
 from harness.proxy.dialects.messages_input import choice_of, messages_of, text_of, tool_of
 from harness.proxy.dialects.protocol import (
     KEEP_ALIVE,
@@ -18,15 +17,13 @@ from harness.proxy.dialects.protocol import (
     Kind,
     Stream,
     Trouble,
+    arguments_of,
     delta_text,
     event,
     mapping,
     sequence,
     token,
 )
-
-UNPARSED = "__unparsed_arguments"
-"""Stands for a call's arguments that are no JSON object: no tool accepts it, so nothing runs with half of them."""
 
 _SIGNATURE = "unsigned"
 """Clients send thoughts back only with a signature; nobody here checks it."""
@@ -81,7 +78,8 @@ class Messages:
         if reply.content or not reply.tool_calls:
             content.append({"type": "text", "text": reply.content})
         content += [
-            {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in reply.tool_calls
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_of(call)}
+            for call in reply.tool_calls
         ]
         return {
             **_head(completion, asked),
@@ -198,11 +196,3 @@ def _usage(reply: Reply) -> dict[str, int]:
         "cache_read_input_tokens": cached,
         "output_tokens": reply.completion_tokens or 0,
     }
-
-
-def _input(call: ToolRequest) -> dict[str, Any]:
-    try:
-        value = strict_json.loads(call.arguments or "{}")
-    except ValueError:
-        value = None
-    return value if isinstance(value, dict) else {UNPARSED: call.arguments[:800]}

@@ -12,9 +12,12 @@ from enum import Enum
 from typing import Any, Protocol
 
 from harness import strict_json
-from harness.llm.protocol import Reply
+from harness.llm.protocol import Reply, ToolRequest
 
 Json = Mapping[str, Any]
+
+UNPARSED = "__unparsed_arguments"
+"""Stands for a call's arguments that are no JSON object: no tool accepts it, so nothing runs with half of them."""
 
 
 class Kind(Enum):
@@ -120,3 +123,12 @@ def token(completion_id: object, prefix: str) -> str:
     """An id of this dialect's own, made from the completion's."""
     text = "".join(char for char in str(completion_id or "0") if char.isalnum() or char in "_-")
     return f"{prefix}_{text.removeprefix('chatcmpl-')[:60]}"
+
+
+def arguments_of(call: ToolRequest) -> dict[str, Any]:
+    """A call's arguments for an API that tells them as an object."""
+    try:
+        value = strict_json.loads(call.arguments or "{}")
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {UNPARSED: call.arguments[:800]}

@@ -32,6 +32,7 @@ class Address:
     """How the agent reaches the model from inside: the same words as a lease's."""
 
     anthropic_base_url: str
+    google_base_url: str
     openai_base_url: str
     key: str
 
@@ -50,7 +51,7 @@ async def relayed(lease: Lease, sandbox: SandboxBackendProtocol, *, user: str | 
         pump = asyncio.create_task(_pump(queue, lease, lease.app))
         try:
             url = f"http://127.0.0.1:{port}/{lease.name}"
-            yield Address(anthropic_base_url=url, openai_base_url=f"{url}/v1", key=lease.key)
+            yield Address(anthropic_base_url=url, google_base_url=url, openai_base_url=f"{url}/v1", key=lease.key)
         finally:
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)

@@ -76,6 +76,7 @@ def _row(root: str, job: str, trial: str, result: TrialResult) -> TrialRow:
         failure_category=failure.category.value if failure else None,
         failure_tag=_name(failure.tag) if failure else None,
         failure_layer=failure.layer.value if failure else None,
+        exception=_name(result.exception_info.exception_type) if result.exception_info else None,
         agent=_name(result.agent_info.name),
         agent_version=_name(result.agent_info.version),
         model=_name(model.name) if model else None,

@@ -22,6 +22,7 @@ class TrialRow:
     Attributes:
         root: the folder of jobs; "." is the one that the index itself lies in. job, trial: the folders' names.
         digest: of the task's content. attempt counts from 1; retry from 0, the first execution.
+        exception: the type of what ended it before its time.
         numbered: whether the record numbers its attempt; where it does not, attempts are numbered by folder, per task.
         seconds: wall time of the whole; the other seconds are those of its phases.
         categories, tags: of the task.
@@ -38,6 +39,7 @@ class TrialRow:
     failure_category: str | None
     failure_tag: str | None
     failure_layer: str | None
+    exception: str | None
     agent: str
     agent_version: str
     model: str | None

@@ -73,6 +73,18 @@ async def test_the_network_is_none_unless_asked(start: Start) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.case("A6")
+async def test_no_sandbox_takes_a_network_of_its_own_so_that_address_pools_last(start: Start) -> None:
+    def networks() -> set[str]:
+        listed = subprocess.run(["docker", "network", "ls", "-q"], capture_output=True, text=True, check=True)
+        return set(listed.stdout.split())
+
+    before = networks()
+    sandboxes = [await start(), await start(), await start(network=NetworkMode.FULL)]
+    assert len({sandbox.id for sandbox in sandboxes}) == 3
+    assert networks() <= before
+
+
 async def test_a_sandbox_ends_by_itself_whatever_runs_in_it(start: Start, provider: DockerProvider) -> None:
     sandbox = await start(ttl_sec=2)
     with pytest.raises(SandboxUnavailable):

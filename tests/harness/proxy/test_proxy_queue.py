@@ -60,7 +60,7 @@ async def ask(sandbox: SandboxBackendProtocol, to: Address, text: str, *, stream
 
 
 def _address(url: str) -> Address:
-    return Address(anthropic_base_url="", openai_base_url=url, key="key")
+    return Address(anthropic_base_url="", google_base_url="", openai_base_url=url, key="key")
 
 
 def echo(request: dict[str, Any]) -> Answer:

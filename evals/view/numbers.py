@@ -1,0 +1,148 @@
+"""A job in numbers, from the index: as the report reads it from the files, in a hundredth of the time."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evals.categories import Category
+from evals.report.attempts import Attempt, Job
+from evals.run import planned_of, run_of_summary
+from evals.scorecard import By, scorecard
+from evals.view.index import LiveIndex
+from evals.view.links import term
+from harness.failures import Outcome
+from harness.job.progress import summary_of
+from harness.job.summary import Finished
+from harness.records import Behaviour
+from harness.store.layout import JobPaths
+
+_KEPT = 12
+"""Jobs whose numbers are remembered: some megabytes each, for 20,000 trials."""
+
+_FINISHED = (
+    *("trial", "task", "attempt", "retry", "outcome", "reward", "failure_tag", "failure_category", "exception"),
+    *("categories", "seconds", "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "digest", "difficulty"),
+    *("tags", "agent", "model"),
+)
+_PHASES = {"environment": "environment_seconds", "agent": "agent_seconds", "verifier": "verifier_seconds"}
+_WORDS = {name: name.replace("_", " ") for name in Behaviour.model_fields}
+"""As `evals.report.attempts` spells them."""
+
+
+class Numbers:
+    """The jobs that were asked for, until they change. May be used from several threads."""
+
+    def __init__(self, index: LiveIndex, folder: Path, categories: Mapping[str, Category]) -> None:
+        self._index = index
+        self._folder = folder
+        self._categories = categories
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str, bool], tuple[object, Job]] = OrderedDict()
+
+    def job(self, name: str, *, behaviour: bool = False) -> Job:
+        """A job, with what its agents did where that is asked for. Raises IndexTrouble."""
+        state = (self._index.store.state(term("job", name)), _stamp(JobPaths(self._folder / name).result))
+        key = (name, behaviour)
+        with self._lock:  # also so that one who asks twice waits for the first answer
+            known = self._known.get(key)
+            if known is None or known[0] != state:
+                self._known[key] = known = (state, self._read(name, behaviour=behaviour))
+            self._known.move_to_end(key)
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+            return known[1]
+
+    def _read(self, name: str, *, behaviour: bool) -> Job:
+        paths = JobPaths(self._folder / name)
+        told = (*_PHASES.values(), *_WORDS) if behaviour else ()
+        rows = self._index.store.columns(term("job", name), (*_FINISHED, *told))
+        attempts = [_attempt(paths.root, row) for row in rows]
+        summary = summary_of(paths, (each.finished for each in attempts))
+        return Job(
+            name=name,
+            folder=paths.root,
+            run=run_of_summary(summary, label=name, planned=planned_of(paths)),
+            summary=summary,
+            card=scorecard(summary, By.CATEGORY, self._categories),
+            attempts=tuple(attempts),
+        )
+
+
+def _stamp(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _attempt(job: Path, row: tuple[Any, ...]) -> Attempt:
+    """What the sections about all trials need of one; what only its own page tells is left out, its folder too."""
+    told = row[len(_FINISHED) :]
+    return Attempt(
+        folder=job,
+        finished=_finished(*row[: len(_FINISHED)]),
+        parts=(None,),
+        verifications=(None,),
+        failure=None,
+        exception=None,
+        sandbox=None,
+        user=None,
+        phases=_known(zip(_PHASES, told[: len(_PHASES)], strict=True)) if told else {},
+        behaviour=_known(zip(_WORDS.values(), told[len(_PHASES) :], strict=True)) if told else {},
+    )
+
+
+def _known(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
+    return {name: float(value) for name, value in values if value is not None}
+
+
+def _finished(
+    trial: str,
+    task: str,
+    attempt: int,
+    retry: int,
+    outcome: str,
+    reward: float | None,
+    tag: str | None,
+    category: str | None,
+    exception: str | None,
+    categories: list[str],
+    seconds: float | None,
+    tokens_in: int | None,
+    tokens_cached: int | None,
+    tokens_out: int | None,
+    cost: float | None,
+    digest: str,
+    difficulty: str | None,
+    tags: list[str],
+    agent: str,
+    model: str | None,
+) -> Finished:
+    return Finished(
+        name=trial,
+        task_name=task,
+        source=None,
+        attempt=attempt,
+        retry=retry,
+        outcome=Outcome(outcome),
+        reward=reward,
+        rewards=None,
+        tag=tag,
+        category=category,
+        exception=exception,
+        categories=tuple(categories),
+        seconds=seconds,
+        tokens_in=tokens_in,
+        tokens_cached=tokens_cached,
+        tokens_out=tokens_out,
+        cost=cost,
+        digest=digest.removeprefix("sha256:"),
+        difficulty=difficulty,
+        task_tags=tuple(tags),
+        agent=agent,
+        model=model,
+    )
