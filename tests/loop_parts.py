@@ -56,6 +56,10 @@ class Simulated:
         self.ended.append((task, number))
         return Attempt(number=number, trial=f"{task}__{number}", reward=self.reward(task, number))
 
+    async def room(self) -> None:
+        async with self._slots:
+            pass
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -74,6 +78,7 @@ class Trainer:
     leases: list[Lease] = field(default_factory=list)
     numbers: list[Mapping[str, float]] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
     async def train(self, lease: Lease, loop: Mapping[str, float]) -> Trained:
         await asyncio.sleep(self.seconds)
@@ -83,6 +88,7 @@ class Trainer:
 
     async def publish(self, version: int, weights: Path) -> None:
         self.published.append(version)
+        self.times.append(asyncio.get_running_loop().time())
 
     @property
     def staleness(self) -> list[int]:

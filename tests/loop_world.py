@@ -21,7 +21,10 @@ from policy_server import Policy
 
 from backends.lifecycle import TRIAL
 from trainer.online.config import LoopConfig, parse_loop
+from trainer.online.folder import LoopFolder
 from trainer.online.loop import Ended, Server, Watching, run_loop
+from trainer.online.parts import Lease, Trained
+from trainer.online.worker import Worker
 from trainer.policy.tiny import save_tiny
 
 
@@ -59,6 +62,36 @@ def scripted(**policy: Any) -> Callable[[int, Path], Any]:
     return serve
 
 
+class InProcess:
+    """The trainer's worker in a thread of the test's own process: importing torch again takes seconds."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.fingerprint = worker.fingerprint()
+        self.weights = worker.publish()
+
+    @property
+    def step(self) -> int:
+        return self._worker.step
+
+    async def train(self, lease: Lease, loop: Mapping[str, float]) -> Trained:
+        answer = await asyncio.to_thread(self._worker.train, lease, loop)
+        self.weights = Path(answer["weights"])
+        return Trained(step=lease.step, weights=self.weights, metrics=answer["metrics"], halt=answer["halt"])
+
+    async def finish(self, *, done: bool) -> None:
+        self._worker.finish(done=done)
+
+
+@asynccontextmanager
+async def in_process(folder: LoopFolder, leases: Mapping[int, Lease]) -> AsyncIterator[InProcess]:
+    """`run_loop`'s trainer."""
+    training = InProcess(Worker(folder))
+    for step in range(training.step + 1, max(leases, default=0) + 1):
+        await training.train(leases[step], {})
+    yield training
+
+
 def world(folder: Path, **fields: Any) -> LoopConfig:
     """Tasks, a model, and a loop's request over them."""
     for number in range(4):
@@ -82,7 +115,12 @@ def world(folder: Path, **fields: Any) -> LoopConfig:
 
 async def run(config: LoopConfig, root: Path, *, resume: bool = False, **more: Any) -> Ended:
     """A loop to its end."""
-    given: dict[str, Any] = {"provider": lambda: MemoryProvider(verdict=earns), "serve": scripted(), **more}
+    given: dict[str, Any] = {
+        "provider": lambda: MemoryProvider(verdict=earns),
+        "serve": scripted(),
+        "train": in_process,
+        **more,
+    }
     return await run_loop(config, root, resume=resume, watching=given.pop("watching", Watching()), **given)
 
 

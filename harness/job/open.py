@@ -84,6 +84,11 @@ class OpenJob:
             await asyncio.sleep(delay)
             spec = replace(spec, retry=spec.retry + 1, before=result.failure.tag if result.failure else None)
 
+    async def room(self) -> None:
+        """Wait until an attempt would start at once."""
+        async with self._slots:  # handed out in turn: whoever waited before has one
+            pass
+
     async def _execute(self, spec: TrialSpec) -> TrialResult:
         self._book.running += 1
         try:

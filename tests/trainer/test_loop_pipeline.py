@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_parts import Simulated, Trainer, listener, loop_config, pareto, pipeline
 
+from harness.errors import UsageError
+from trainer.online.config import read_loop
 from trainer.online.ledger import Ledger, State
 from trainer.online.sampler import Sampler
 
@@ -163,8 +167,6 @@ def test_a_loop_killed_at_any_moment_goes_on_and_trains_no_group_twice_and_loses
 
 
 def test_a_damaged_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
-    from harness.errors import UsageError
-
     (tmp_path / "ledger.jsonl").write_text('{"event": "planned", "groups": []}\n{"event": "started"}\n')
     with pytest.raises(UsageError, match=r"ledger.jsonl:2 is damaged"):
         Ledger(tmp_path / "ledger.jsonl")
@@ -179,3 +181,24 @@ def test_a_sampler_that_hears_the_ledger_again_plans_the_same_waves(tmp_path: Pa
     with Ledger(tmp_path / "ledger.jsonl", listener(again)):
         pass
     assert [loop._sampler.next_wave() for _ in range(5)] == [again.next_wave() for _ in range(5)]
+
+
+def test_the_example_is_a_request_that_can_be() -> None:
+    config = read_loop(Path(__file__).parents[2] / "examples/loop.toml")
+    assert (config.collect.in_flight, config.training.filters.max_staleness) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"collect": {"group": 3}}, "collect.group: there is no such setting"),
+        ({"steps": 0}, "steps: Input should be greater than or equal to 1"),
+        ({"train": {"steps": 3}}, "train.steps follows from the loop's own settings"),
+        ({"train": {"algo": "grrpo"}}, "training: algo: there is no algorithm 'grrpo'"),
+        ({"budget": {"rule": "vip", "low": 9}}, "budget.low to budget.high, 9 to 32, has to hold collect.attempts"),
+        ({"budget": {"rule": "ada", "per_round": 2, "rounds": 2}}, "has to reach collect.attempts"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_names_it(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        loop_config(**changes)

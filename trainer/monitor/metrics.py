@@ -93,6 +93,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("trained_tokens", "tokens", COST, "in the loss"),
     Metric("tokens_per_second", "tokens/s", COST, "without padding"),
     Metric("padding_efficiency", "share", COST, "tokens over tokens with padding"),
+    Metric("starved_share", "share", COST, "of a loop's time since its last step: training waited for rollouts"),
+    Metric("training_share", "share", COST, "of that time: training"),
+    Metric("publishing_share", "share", COST, "of that time: new weights were handed to the server"),
+    Metric("evaluating_share", "share", COST, "of that time: held-out tasks were run"),
+    Metric("idle_share", "share", COST, "of that time: no group was collected, since training had to catch up"),
+    Metric("groups_in_flight", "", COST, "groups on their way as the step was begun"),
+    Metric("groups_lost", "", COST, "groups given up since the last step: too old, or out of time"),
     Metric("filtered_", "", FILTERS, "attempts or groups that this filter took"),
 )
 

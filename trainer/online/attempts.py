@@ -28,6 +28,10 @@ class HarnessRollouts:
         result = await self._job.run(task, number, group=group)
         return Attempt(number=number, trial=result.trial_name, reward=reward_of(result)[0])
 
+    async def room(self) -> None:
+        """See `Rollouts`."""
+        await self._job.room()
+
 
 class HeldOut:
     """Success on the held-out tasks, measured once for each version."""

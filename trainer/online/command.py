@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def loop(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to do; see examples/flywheel.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to do; see examples/loop.toml.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The loop's folder. Default: loops/ and the config's name.")
     ] = None,

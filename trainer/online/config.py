@@ -63,6 +63,9 @@ class CollectConfig(_Table):
     """Steps that a group may be older than the weights which it trains; 0 collects and trains in turn."""
     window: float = Field(default=RATIO, gt=0, le=1)
     """Windowed FIFO: the share of the groups in flight that may overtake the oldest one, itself included."""
+    off_policy: Literal["weigh", "mask"] = "weigh"
+    """Tokens of an attempt that went on under newer weights: the objective's ratio weighs them, or those that the
+    newest of its versions did not sample stay out of the loss."""
     deadline_sec: float | None = Field(default=None, gt=0)
     """After so long a group is done with the attempts that it has, or given up where these are fewer than two."""
 
@@ -96,9 +99,23 @@ class BudgetConfig(_Table):
     hopeless: float = Field(default=0.05, ge=0, lt=0.5)
 
 
+class UpstreamConfig(_Table):
+    """A server of the policy that is already there, and shares a disk with the loop."""
+
+    url: str
+    engine: Literal["vllm", "sglang", "harness"]
+    model: str
+    """What the policy is called there."""
+    key_env: str | None = None
+    """The variable with the key for new weights."""
+    on_update: Literal["finish", "continue"] = "finish"
+
+
 class ServeConfig(_Table):
     """How the policy is served; see `harness serve --help`."""
 
+    upstream: UpstreamConfig | None = None
+    """None: the loop starts a server of its own, which the other settings are for."""
     on_update: Literal["finish", "continue"] = "finish"
     """When new weights come, answers under way finish on the old ones, or continue on the new ones."""
     max_running: int = Field(default=64, ge=1)

@@ -18,7 +18,7 @@ _SAID = {
     "training": "training",
     "publishing": "handing weights over",
     "evaluating": "evaluating",
-    "full": "collecting waited for training",
+    "idle": "sandboxes waited for training",
 }
 
 

@@ -33,7 +33,7 @@ class LoopFolder:
     """See the module."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root = root.resolve()
         self.run = RunFolder(root)
         self.rollouts = JobPaths(root / "jobs" / "rollouts")
         self.weights = root / "weights"

@@ -5,7 +5,6 @@ ledger -> trainer (every leased step done) -> server (its weights) -> agreement 
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
@@ -23,15 +22,15 @@ from harness.task.model import Task
 from harness.trial.events import Emit
 from trainer.online.attempts import HarnessRollouts, HeldOut, job_config
 from trainer.online.config import LoopConfig
-from trainer.online.fingerprint import of_scaffold
+from trainer.online.fingerprint import Fingerprint, of_scaffold
 from trainer.online.folder import LoopFolder
 from trainer.online.groups import Collector
 from trainer.online.ledger import Ledger, State
-from trainer.online.parts import Trained
+from trainer.online.parts import Lease, Trained, Training
 from trainer.online.pipeline import Pipeline
 from trainer.online.process import training_process
 from trainer.online.sampler import Sampler
-from trainer.online.serving import policy_server
+from trainer.online.serving import policy_server, upstream
 
 POLICY = "policy"
 """The model's name where it is served."""
@@ -46,7 +45,19 @@ class Server(Protocol):
         """See `Serving`."""
 
 
+class Trainer(Training, Protocol):
+    """Training with every leased step done: the newest weights, of version `step`, and what it was trained as."""
+
+    step: int
+    weights: Path
+    fingerprint: Fingerprint
+
+    async def finish(self, *, done: bool) -> None:
+        """Leave a checkpoint, and the model where the last step is done."""
+
+
 Serve = Callable[[int, Path], AbstractAsyncContextManager[Server]]
+Train = Callable[[LoopFolder, Mapping[int, Lease]], AbstractAsyncContextManager[Trainer]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,15 +87,17 @@ async def run_loop(
     watching: Watching | None = None,
     provider: Callable[[], SandboxProvider | None] = lambda: None,
     serve: Serve | None = None,
+    train: Train = training_process,
 ) -> Ended:
     """Run a loop in a folder of its own, or go on with the one that is there.
 
-    `provider` makes the backend where it is not to be the configured one; `serve` the policy's server.
+    `provider` makes the backend where it is not to be the configured one; `serve` and `train` start the policy's server
+    and its trainer.
 
     Raises UsageError for what cannot be, before any attempt; Mismatch where sampling, training and serving differ;
     TrainerDied and ServerDied.
     """
-    folder, watching = LoopFolder(Path(os.path.abspath(root))), watching or Watching()
+    folder, watching = LoopFolder(root), watching or Watching()
     tasks = task_names(config.tasks.train)
     if config.tasks.held_out is not None:
         task_names(config.tasks.held_out)
@@ -100,7 +113,7 @@ async def run_loop(
             sampler = Sampler(tasks, config)
             ledger = stack.enter_context(Ledger(folder.ledger, sampler.hear))
             async with (
-                training_process(folder, ledger.state.leases) as training,
+                train(folder, ledger.state.leases) as training,
                 (serve or _server(config, folder))(training.step, training.weights) as server,
             ):
                 folder.agree({"training": training.fingerprint, "the agent": of_scaffold(described)})
@@ -151,12 +164,10 @@ def config_file(config: LoopConfig) -> Path | None:
 
 def agent_options(config: LoopConfig, url: str) -> dict[str, Any]:
     """The agent's settings with where the policy is served; an agent of the managed mode records what was sampled."""
-    own = dict(config.agent.options)
-    kind = agent_config(
-        config.agent.name, config=config_file(config), options={"base_url": url, "model": POLICY, **own}
-    )["type"]
-    captured = {"capture": True} if kind == "tool_calling" else {}
-    return {"model": POLICY, **captured, **own, "base_url": url}
+    served = POLICY if config.serve.upstream is None else config.serve.upstream.model
+    options = {"model": served, **config.agent.options, "base_url": url}
+    kind = agent_config(config.agent.name, config=config_file(config), options=options)["type"]
+    return {"capture": True, **options} if kind == "tool_calling" else options
 
 
 def _hold(folder: LoopFolder, stack: ExitStack) -> None:
@@ -169,7 +180,14 @@ def _hold(folder: LoopFolder, stack: ExitStack) -> None:
 def _server(config: LoopConfig, folder: LoopFolder) -> Serve:
     @asynccontextmanager
     async def serve(version: int, weights: Path) -> AsyncIterator[Server]:
-        async with policy_server(config.serve, POLICY, folder.root / "server.log", version, weights) as server:
+        own = config.serve.upstream
+        log = folder.root / "server.log"
+        started: AbstractAsyncContextManager[Server] = (
+            policy_server(config.serve, POLICY, log, version, weights)
+            if own is None
+            else upstream(own, version, weights)
+        )
+        async with started as server:
             yield server
 
     return serve

@@ -110,6 +110,9 @@ class Rollouts(Protocol):
     async def attempt(self, task: str, number: int, *, group: str) -> Attempt:
         """Run one, or read back one that came to its end before. Cancelling ends it, for the reason of its message."""
 
+    async def room(self) -> None:
+        """Wait until an attempt would start at once: what only waits grows old."""
+
 
 class Training(Protocol):
     """What turns groups into weights."""

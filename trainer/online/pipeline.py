@@ -11,6 +11,7 @@ versions all the same, because the window let others overtake it, is dropped.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -38,6 +39,7 @@ class Pipeline:
         serving: Serving,
         evaluation: Evaluation | None = None,
         on_step: OnStep = lambda trained: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """The newest lease of the ledger is already trained and published."""
         self._config, self._ledger, self._sampler, self._collector = config, ledger, sampler, collector
@@ -48,7 +50,7 @@ class Pipeline:
         self._lost_before = 0
         self._room, self._more = asyncio.Event(), asyncio.Event()
         self.version = ledger.state.step
-        self.waits = Waits()
+        self.waits = Waits(clock)
 
     @property
     def state(self) -> State:
@@ -145,8 +147,8 @@ class Pipeline:
         while True:
             while self._fifo.unconsumed + self._held >= self._wanted:
                 self._room.clear()
-                with self.waits.on("full"):
-                    await self._room.wait()
+                await self._room.wait()
+            await self._collector.rollouts.room()
             self._begin(self._start(), failure)
 
     @property
@@ -174,9 +176,12 @@ class Pipeline:
     def _begin(self, plan: Plan, failure: asyncio.Future[str | None]) -> None:
         def ended(task: asyncio.Task[None]) -> None:
             self._groups.pop(plan.number, None)
+            if not self._groups:
+                self.waits.begin("idle")
             if not task.cancelled() and (error := task.exception()) is not None and not failure.done():
                 failure.set_exception(error)
 
+        self.waits.end("idle")
         work: Coroutine[Any, Any, None] = self._collected(plan)
         self._groups[plan.number] = asyncio.create_task(work)
         self._groups[plan.number].add_done_callback(ended)

@@ -38,6 +38,20 @@ def lease_rows(paths: JobPaths, groups: tuple[Collected, ...]) -> Iterator[list[
     return (group_rows(paths, group) for group in groups)
 
 
+def newest_only(row: RLSample) -> RLSample:
+    """The row with only those tokens in the loss that the newest of its versions sampled."""
+    known = [version for version in row.policy_versions if version.isdecimal()]
+    if len(known) < 2 or len(known) < len(row.policy_versions):
+        return row
+    newest = row.policy_versions.index(max(known, key=int))
+    kept = [bool(mask) and index == newest for mask, index in zip(row.loss_mask, row.policy_index, strict=True)]
+    return replace(
+        row,
+        loss_mask=array("b", kept),
+        logprobs=array("f", [value if keep else nan for value, keep in zip(row.logprobs, kept, strict=True)]),
+    )
+
+
 def _left_out(row: RLSample) -> RLSample:
     length = len(row.token_ids)
     return replace(

@@ -6,22 +6,31 @@ It comes back on the same address, so that agents whose calls it left unanswered
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from harness.errors import HarnessError
-from trainer.online.config import ServeConfig
+from trainer.online.config import ServeConfig, UpstreamConfig
+from trainer.rollout.command import KEY_VARIABLE
+from trainer.rollout.update import HarnessServer, ServerAddress, Sglang, UpdateFailed, Vllm, WeightUpdate
 
-_MAIN = "import typer; from trainer.rollout.command import serve; typer.run(serve)"
-_KEY = "HARNESS_SERVE_KEY"
-_START_SEC, _ASK_SEC, _STOP_SEC = 300.0, 120.0, 10.0
+_MAIN = """
+import sys, typer
+from harness.errors import HarnessError
+from trainer.rollout.command import serve
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(serve)
+try:
+    app()
+except HarnessError as error:
+    sys.exit(f"error: {error}")
+"""
+"""As `harness serve` begins, wherever the console script is."""
+_START_SEC, _ENDING_SEC, _STOP_SEC = 300.0, 2.0, 10.0
 _STARTS = 3
 """Starts without a publication in between: what kills the server that often will go on killing it."""
 
@@ -51,13 +60,14 @@ class PolicyServer:
             await self._up.wait()
             if self._trouble is not None:
                 raise self._trouble
+            process = self._process
             try:
-                await asyncio.to_thread(self._update, version, weights)
+                await HarnessServer(ServerAddress(url=self.url, key=self._key)).load(weights, str(version))
                 return
-            except urllib.error.HTTPError as error:
-                raise ServerDied(f"the policy server refused new weights: {error.read(500).decode()}") from error
-            except OSError:
-                await asyncio.sleep(0.1)  # it is being started again, with these weights
+            except UpdateFailed as error:
+                if not await _ended(process):
+                    raise ServerDied(f"the policy server took no new weights: {error}") from error
+                self._up.clear()  # it is started again, with these weights
 
     async def start(self, version: int, weights: Path) -> None:
         """Raises ServerDied where it does not come up."""
@@ -104,7 +114,7 @@ class PolicyServer:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), _KEY: self._key},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), KEY_VARIABLE: self._key},
                 start_new_session=True,  # Ctrl-C is the loop's to handle
                 preexec_fn=_die_with_parent,
             )
@@ -121,15 +131,16 @@ class PolicyServer:
         self.url = line.decode().strip()
         self._up.set()
 
-    def _update(self, version: int, weights: Path) -> None:
-        document = {"path": str(weights.resolve()), "version": str(version)}
-        request = urllib.request.Request(  # noqa: S310 - our own address
-            f"{self.url}/weights",
-            data=json.dumps(document).encode(),
-            headers={"content-type": "application/json", "authorization": f"Bearer {self._key}"},
-        )
-        with urllib.request.urlopen(request, timeout=_ASK_SEC) as answer:  # noqa: S310 - our own address
-            answer.read()
+
+async def _ended(process: asyncio.subprocess.Process | None) -> bool:
+    """Whether what refused an answer did so because it was ending."""
+    if process is None:
+        return True
+    try:
+        await asyncio.wait_for(process.wait(), _ENDING_SEC)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _die_with_parent() -> None:
@@ -158,3 +169,34 @@ async def policy_server(
         yield server
     finally:
         await server.stop()
+
+
+class Upstream:
+    """A server that somebody else keeps up, which reads weights from a disk that it shares with the loop."""
+
+    def __init__(self, config: UpstreamConfig) -> None:
+        self.url = config.url
+        key = os.environ.get(config.key_env, "") if config.key_env else ""
+        address = ServerAddress(url=config.url, key=key)
+        self._update: WeightUpdate = (
+            Vllm(address, on_update=config.on_update)
+            if config.engine == "vllm"
+            else Sglang(address, on_update=config.on_update)
+            if config.engine == "sglang"
+            else HarnessServer(address)
+        )
+
+    async def publish(self, version: int, weights: Path) -> None:
+        """Sample from these weights from now on. Raises ServerDied."""
+        try:
+            await self._update.load(weights, str(version))
+        except UpdateFailed as error:
+            raise ServerDied(f"the policy server took no new weights: {error}") from error
+
+
+@asynccontextmanager
+async def upstream(config: UpstreamConfig, version: int, weights: Path) -> AsyncIterator[Upstream]:
+    """Somebody else's server, with these weights. Raises ServerDied."""
+    server = Upstream(config)
+    await server.publish(version, weights)
+    yield server

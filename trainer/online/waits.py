@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-PARTS = ("starved", "training", "publishing", "evaluating", "full")
-"""starved: training waited for rollouts. full: collecting waited for training. The others: seconds spent on it."""
+PARTS = ("starved", "training", "publishing", "evaluating", "idle")
+"""starved: training waited for rollouts. idle: no group was collected, so that sandboxes waited for training."""
 
 
 class Waits:
@@ -24,11 +24,21 @@ class Waits:
     @contextmanager
     def on(self, part: str) -> Iterator[None]:
         """Count what happens inside."""
-        self._open[part] = self._clock()
+        self.begin(part)
         try:
             yield
         finally:
-            self._spent[part] += self._clock() - self._open.pop(part)
+            self.end(part)
+
+    def begin(self, part: str) -> None:
+        """Count from now on."""
+        self._open.setdefault(part, self._clock())
+
+    def end(self, part: str) -> None:
+        """Count no longer; nothing if it was not counted."""
+        began = self._open.pop(part, None)
+        if began is not None:
+            self._spent[part] += self._clock() - began
 
     def taken(self) -> dict[str, float]:
         """Shares of the time since the last call."""

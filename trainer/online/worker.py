@@ -12,24 +12,28 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from harness.errors import HarnessError, first_line
+from harness.errors import HarnessError, UsageError, first_line
+from harness.store.held import locked
 from trainer.checkpoint import Progress, checkpoints, load_checkpoint, save_checkpoint
 from trainer.measure import Metrics
 from trainer.monitor.monitor import Monitor
 from trainer.online.fingerprint import Mismatch, digest, of_rows, require_same
 from trainer.online.folder import LoopFolder
 from trainer.online.parts import Lease
-from trainer.online.rows import lease_rows
+from trainer.online.rows import lease_rows, newest_only
 from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.policy.load import load_policy
 from trainer.samples.plan import Planner
 from trainer.step import Learner
 
 _KEPT_WEIGHTS = 3
+_TURN_SEC = 120
 
 
 class Worker:
@@ -54,6 +58,7 @@ class Worker:
         folder.run.tell_again(event for numbers in folder.run.logged() for event in self._watch.observe(numbers).events)
         self._use_remedies()
         self._decoding: dict[str, Any] = {}
+        self._newest_only = loop.collect.off_policy == "mask"
 
     @property
     def step(self) -> int:
@@ -76,6 +81,8 @@ class Worker:
             raise ValueError(f"step {lease.step} does not follow step {progress.step}")
         groups = list(lease_rows(self._folder.rollouts, lease.groups))
         self._require_same_decoding(groups)
+        if self._newest_only:
+            groups = [list(map(newest_only, rows)) for rows in groups]
         metrics: Metrics = {"skipped": 0, "groups": 0}
         halt = None
         for batch in self._planner.batches(groups, first_step=progress.step, version=0):
@@ -138,18 +145,35 @@ class Worker:
 def main(path: str) -> None:
     """Answer until the input ends."""
     answers = _only_answers()
+    folder = LoopFolder(Path(path))
     try:
-        worker = Worker(LoopFolder(Path(path)))
-        _answer(answers, {"step": worker.step, "weights": str(worker.publish()), "fingerprint": worker.fingerprint()})
-        for line in sys.stdin.buffer:
-            asked = json.loads(line)
-            if "finish" in asked:
-                worker.finish(done=asked["finish"])
-                _answer(answers, {})
-                return
-            _answer(answers, worker.train(Lease.of(asked["lease"]), asked["loop"]))
+        with ExitStack() as stack:
+            _wait_for_turn(folder, stack)
+            _serve(Worker(folder), answers)
     except HarnessError as error:
         _answer(answers, {"error": first_line(error), "mismatch": isinstance(error, Mismatch)})
+
+
+def _wait_for_turn(folder: LoopFolder, stack: ExitStack) -> None:
+    """A killed loop's trainer ends with the step that it is at; it must not write beside another one."""
+    for _ in range(_TURN_SEC * 10):
+        try:
+            stack.enter_context(locked(folder.root / ".training"))
+            return
+        except BlockingIOError:
+            time.sleep(0.1)
+    raise UsageError(f"{folder.root}: another trainer still works there")
+
+
+def _serve(worker: Worker, answers: BinaryIO) -> None:
+    _answer(answers, {"step": worker.step, "weights": str(worker.publish()), "fingerprint": worker.fingerprint()})
+    for line in sys.stdin.buffer:
+        asked = json.loads(line)
+        if "finish" in asked:
+            worker.finish(done=asked["finish"])
+            _answer(answers, {})
+            return
+        _answer(answers, worker.train(Lease.of(asked["lease"]), asked["loop"]))
 
 
 def _only_answers() -> BinaryIO:

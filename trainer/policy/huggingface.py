@@ -50,11 +50,6 @@ class HuggingFacePolicy:
         return HuggingFacePolicy(model, self._tokenizer, self._config)
 
     @property
-    def tokenizer(self) -> Any:
-        """What came with the model; None where nothing did."""
-        return self._tokenizer
-
-    @property
     def head(self) -> Head:
         """The output layer, as trained tokens are scored with it."""
         return self._scorer.head
