@@ -55,6 +55,11 @@ class HuggingFacePolicy:
         return self._scorer.head
 
     @property
+    def tokenizer(self) -> Any:
+        """What came with the model; None where nothing did."""
+        return self._tokenizer
+
+    @property
     def value_head(self) -> nn.Linear | None:
         return self._scorer.value_head
 

@@ -19,6 +19,8 @@ from harness.errors import UsageError
 from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.policy.logprobs import logits_of
 
+_LONGEST_PROOF = 1024
+"""A wider window is taken on trust: to read beyond it at every load would take too long."""
 _BLOCK = 128
 """Room grows by so many positions at least."""
 
@@ -39,6 +41,7 @@ class Rows:
         self._layers = [_Layer() for _ in range(policy.model.config.get_text_config().num_hidden_layers)]
         self._cache: Any = Cache(layers=self._layers)
         self._limit = policy.max_tokens
+        self._masks = _Masks(policy.model)
         self._prove()
 
     @property
@@ -60,10 +63,13 @@ class Rows:
         where = _Where(rows, positions, end, width, self._device)
         for layer in self._layers:
             layer.where = where
-        seen = torch.arange(end, device=self._device) <= positions[:, None, :, None]
         legal = positions if self._limit is None else positions.clamp(max=self._limit - 1)
         hidden = self._base(
-            input_ids=ids, attention_mask=seen, position_ids=legal, use_cache=True, **{self._keyword: self._cache}
+            input_ids=ids,
+            attention_mask=self._masks.of(positions, end),
+            position_ids=legal,
+            use_cache=True,
+            **{self._keyword: self._cache},
         ).last_hidden_state
         last = hidden[:, 0] if width == 1 else hidden[torch.arange(len(rows)), torch.tensor(counts) - 1]
         head = self._policy.head
@@ -98,12 +104,13 @@ class Rows:
     def _prove(self) -> None:
         """Reading in two parts has to give what the model gives at once."""
         model = self._policy.model
-        ids = torch.arange(1, 9).remainder(self._policy.vocab_size).tolist()
+        length = min(self._masks.proof, self._limit or self._masks.proof)
+        ids = torch.arange(1, length + 1).remainder(self._policy.vocab_size).tolist()
         try:
             with torch.inference_mode():
                 whole = model(input_ids=torch.tensor([ids], device=self._device), use_cache=False).logits[0, -1]
-            self.read([0], [0], [ids[:5]])
-            parts = self.read([0], [5], [ids[5:]])[0]
+            self.read([0], [0], [ids[:-3]])
+            parts = self.read([0], [length - 3], [ids[-3:]])[0]
             finite = bool(whole.isfinite().all())
             same = all(each.is_initialized for each in self._layers) and torch.allclose(
                 parts, whole.float(), atol=1e-3, rtol=1e-3
@@ -114,6 +121,36 @@ class Rows:
             raise UsageError("the weights give log-probabilities that are not finite: they are damaged")
         if not same:
             raise UsageError(f"{type(model).__name__} cannot be served: it keeps more than keys and values of its past")
+
+
+class _Masks:
+    """What a query may look at, in the form that the model's attention expects."""
+
+    def __init__(self, model: Any) -> None:
+        settings = model.config.get_text_config()
+        self._added = settings._attn_implementation != "sdpa"  # eager attention adds a mask to its scores
+        kinds = set(getattr(settings, "layer_types", None) or ())
+        slides = "sliding_attention" in kinds or not kinds
+        self._window: int | None = (getattr(settings, "sliding_window", None) or None) if slides else None
+        self._kinds = kinds if len(kinds) > 1 else set()
+        self.proof = 8 if self._window is None else min(self._window, _LONGEST_PROOF) + 8
+        """Tokens after which it has been seen that the masks are right."""
+
+    def of(self, positions: Tensor, end: int) -> Any:
+        """For queries at `positions` [rows, width], of keys at 0 to `end`; by kind of layer where there are several."""
+        keys, queries = torch.arange(end, device=positions.device), positions[:, None, :, None]
+        seen = keys <= queries
+        if self._window is None:
+            return self._form(seen)
+        near = self._form(seen & (keys > queries - self._window))
+        if not self._kinds:
+            return near
+        return {kind: near if kind == "sliding_attention" else self._form(seen) for kind in self._kinds}
+
+    def _form(self, seen: Tensor) -> Tensor:
+        if not self._added:
+            return seen
+        return torch.zeros(seen.shape, device=seen.device).masked_fill_(~seen, torch.finfo(torch.float32).min)
 
 
 class _Where:
