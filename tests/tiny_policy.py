@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +15,20 @@ from harness.export.schema import RLSample
 from trainer.config import TrainConfig, parse_config
 from trainer.policy.config import PolicyConfig
 from trainer.policy.huggingface import HuggingFacePolicy
-from trainer.policy.tiny import make_tiny
+from trainer.policy.tiny import make_tiny, save_tiny
 from trainer.samples.batch import StepBatch
 from trainer.samples.plan import Planner
 from trainer.step import Learner
 
 VOCAB = 40
+
+
+def save_policy(folder: Path) -> str:
+    """A checkpoint of such a model, without a tokenizer: rows are made of token ids."""
+    save_tiny(folder, width=16, heads=2, vocab_size=VOCAB, max_tokens=256)
+    for path in folder.glob("*token*"):
+        path.unlink()
+    return str(folder)
 
 
 def policy(*, seed: int = 0) -> HuggingFacePolicy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -56,15 +57,15 @@ def raw(site: Site, request: Request) -> Response:
         descriptor = open_below(site.trial(job, name), path)
     except Refused as error:
         raise HTTPException(404, str(error)) from error
-    size = os.fstat(descriptor).st_size
+    opened, size = os.fdopen(descriptor, "rb"), os.fstat(descriptor).st_size
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", path.rpartition("/")[2])[-100:] or "file"
     headers = {"content-disposition": f'attachment; filename="{safe}"', "content-length": str(size), **_INERT}
-    return StreamingResponse(_pieces(descriptor, size), media_type="text/plain; charset=utf-8", headers=headers)
+    return StreamingResponse(_pieces(opened, size), media_type="text/plain; charset=utf-8", headers=headers)
 
 
-def _pieces(descriptor: int, size: int) -> Iterator[bytes]:
+def _pieces(opened: BinaryIO, size: int) -> Iterator[bytes]:
     """As many bytes as were promised, of a file that may grow or shrink meanwhile."""
-    with os.fdopen(descriptor, "rb") as opened:
+    with opened:
         while size > 0:
             piece = opened.read(min(_CHUNK, size)) or b"\n" * min(_CHUNK, size)
             size -= len(piece)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import UsageError, first_line
@@ -44,8 +45,8 @@ class LiveIndex:
         trouble: why it cannot be refreshed, in a line.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Raises UsageError where the index cannot be made."""
+    def __init__(self, folder: Path, ready: Callable[[], None] = lambda: None) -> None:
+        """`ready` is called once, when all has been read. Raises UsageError where the index cannot be made."""
         self.place = place_of(folder)
         own = self.place == default_path(folder)
         self.store = TrajectoryStore(folder, db=None if own else self.place)
@@ -54,6 +55,7 @@ class LiveIndex:
         self.complete = False
         self.read = 0
         self.trouble: str | None = None
+        self._ready: Callable[[], None] | None = ready
         self._asked = time.monotonic()
         self._wanted = threading.Event()
         self._ended = threading.Event()
@@ -97,9 +99,12 @@ class LiveIndex:
 
         try:
             done = self.store.refresh(budget_sec=_SLICE_SEC, on_progress=on_progress)
-        except UsageError as error:
+        except (UsageError, OSError) as error:
             self.trouble = first_line(error)
             return
         self.trouble = None
+        if done.complete and self._ready is not None:
+            self._ready()
+            self._ready = None
         self.complete = done.complete
         self.version += done.removed > 0

@@ -118,11 +118,10 @@ def home(site: Site, request: Request) -> Response:
 
 def _counted(site: Site, each: Glance) -> Glance:
     """With the index's numbers, where the job's own record has none."""
-    if each.done is not None:
+    if each.n is not None:
         return each
-    job = site.numbers.job(each.name)
-    row = job.card.all
-    return replace(each, done=len(job.summary.last), total=row.total, n=row.n, rate=row.rate, interval=row.interval)
+    done, row = site.numbers.row(each.name)
+    return replace(each, done=done, total=row.total, n=row.n, rate=row.rate, interval=row.interval)
 
 
 def page_number(request: Request) -> int:

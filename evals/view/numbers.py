@@ -11,7 +11,7 @@ from typing import Any
 from evals.categories import Category
 from evals.report.attempts import Attempt, Job
 from evals.run import planned_of, run_of_summary
-from evals.scorecard import By, scorecard
+from evals.scorecard import By, Row, scorecard
 from evals.view.index import LiveIndex
 from evals.view.links import term
 from harness.failures import Outcome
@@ -42,10 +42,11 @@ class Numbers:
         self._categories = categories
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, bool], tuple[object, Job]] = OrderedDict()
+        self._rows: dict[str, tuple[object, tuple[int, Row]]] = {}
 
     def job(self, name: str, *, behaviour: bool = False) -> Job:
         """A job, with what its agents did where that is asked for. Raises IndexTrouble."""
-        state = (self._index.store.state(term("job", name)), _stamp(JobPaths(self._folder / name).result))
+        state = self._state(name)
         key = (name, behaviour)
         with self._lock:  # also so that one who asks twice waits for the first answer
             known = self._known.get(key)
@@ -55,6 +56,18 @@ class Numbers:
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
             return known[1]
+
+    def row(self, name: str) -> tuple[int, Row]:
+        """How many of a job's attempts ended, and all of them in one row; remembered for every job. As `job` raises."""
+        state = self._state(name)
+        known = self._rows.get(name)
+        if known is None or known[0] != state:
+            job = self.job(name)
+            self._rows[name] = known = (state, (len(job.summary.last), job.card.all))
+        return known[1]
+
+    def _state(self, name: str) -> object:
+        return self._index.store.state(term("job", name)), _stamp(JobPaths(self._folder / name).result)
 
     def _read(self, name: str, *, behaviour: bool) -> Job:
         paths = JobPaths(self._folder / name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from evals.view.figures import Figures
 from evals.view.index import LiveIndex
 from evals.view.numbers import Numbers
 from evals.view.training import Training
+from harness.errors import UsageError
 from harness.store.layout import JobPaths
 
 if TYPE_CHECKING:
@@ -42,11 +44,19 @@ class Site:
         self.categories = categories
         self.tokenizer = tokenizer
         self.bounds = Bounds()
-        self.index = LiveIndex(folder)
+        self.index = LiveIndex(folder, self._make_ready)
         self.figures = Figures()
         self.numbers = Numbers(self.index, folder, categories)
         self._templates = environment(HERE / "templates")
         self._templates.globals.update(path_to=links.path_to, trials_of=links.trials, term=links.term)
+
+    def _make_ready(self) -> None:
+        """Have the numbers of the latest job at hand before they are asked for."""
+        with suppress(OSError, UsageError):  # whoever asks for it is told
+            jobs = [each for each in self.folder.iterdir() if (each / "result.json").is_file()]
+            jobs = [each for each in jobs if not each.is_symlink()]
+            if jobs:
+                self.numbers.job(max(jobs, key=lambda each: (each / "result.json").stat().st_mtime).name)
 
     def render(self, template: str, **context: Any) -> HTMLResponse:
         """A page."""

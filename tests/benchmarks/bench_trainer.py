@@ -40,12 +40,12 @@ from trainer.samples.source import SampleSource
 from trainer.step import Learner
 
 ROWS, PROMPT = 32, 32
-TARGETS = {512: (2.5, 1.3, 1.0), 32_000: (8.0, 4.0, 0.5)}
+TARGETS = {512: (2.5, 1.3, 1.0), 32_000: (8.0, 4.0, 0.25)}
 """Vocabulary -> times TRL as rows come and with its rows sorted by length; and a factor of all lengths, since TRL takes
 minutes at 32,000."""
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SAMPLES = int(os.environ.get("BENCH_SAMPLES", "100000"))
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(7200)
 
 
 @pytest.mark.parametrize("vocabulary", TARGETS)
@@ -216,13 +216,14 @@ def fastest(
 ) -> dict[str, tuple[float, float]]:
     """Seconds of the fastest of some rounds, taken in turns since the machine is shared; and what was returned."""
     found = {name: (float("inf"), 0.0) for name in what}
-    for _ in range(rounds):
+    for number in range(rounds):
         for name, run in what.items():
             policy.module.zero_grad()
             gc.collect()
             began = time.process_time()
             value = run()
             found[name] = (min(found[name][0], time.process_time() - began), value)
+            print(f"\n  round {number + 1}: {name} {found[name][0]:.2f} s of CPU at best", end="", flush=True)
     return found
 
 

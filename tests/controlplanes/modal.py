@@ -43,6 +43,9 @@ _CHUNK = 64 << 10
 Stream = ServerStream[Any, Any]
 Result = api.GenericResult
 
+_SUCCESS = Result(status=Result.GENERIC_STATUS_SUCCESS)
+_IMAGE = api.ImageMetadata(image_builder_version=BUILDER_VERSION)
+
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
@@ -302,8 +305,8 @@ class ModalPlane:
     def _built(self, image_id: str) -> api.ImageGetOrCreateResponse:
         return api.ImageGetOrCreateResponse(
             image_id=image_id,
-            result=Result(status=Result.GENERIC_STATUS_SUCCESS),
-            metadata=api.ImageMetadata(image_builder_version=BUILDER_VERSION),
+            result=_SUCCESS,
+            metadata=_IMAGE,
         )
 
     async def ImageJoinStreaming(self, stream: Stream, fault: Fault | None) -> None:
@@ -311,10 +314,9 @@ class ModalPlane:
         log = api.TaskLogs(data="Step 1: RUN make\n", file_descriptor=api.FILE_DESCRIPTOR_STDOUT)
         await stream.send_message(api.ImageJoinStreamingResponse(task_logs=[log], entry_id="1"))
         await asyncio.sleep(self.build_seconds)
-        result = self.build_result or Result(status=Result.GENERIC_STATUS_SUCCESS)
-        metadata = api.ImageMetadata(image_builder_version=BUILDER_VERSION)
+        result = self.build_result or _SUCCESS
         await stream.send_message(
-            api.ImageJoinStreamingResponse(result=result, entry_id="2", eof=True, metadata=metadata)
+            api.ImageJoinStreamingResponse(result=result, entry_id="2", eof=True, metadata=_IMAGE)
         )
 
     def _context(self, image_id: str) -> Path:

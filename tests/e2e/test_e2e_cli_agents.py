@@ -65,7 +65,7 @@ WORKDIR /app
 TOML = """\
 version = "1.0"
 [agent]
-timeout_sec = 240.0
+timeout_sec = 480.0
 [environment]
 build_timeout_sec = 900.0
 memory_mb = 2048

@@ -8,11 +8,12 @@ import socket
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from browsers import HOSTILE
-from command_line import harness
+from command_line import REPO, harness
 from recorded import realistic_job
 from stored import trial
 from viewers import Viewer, folder_of_jobs, sampled, trial_with_tokens, viewer, with_commands
@@ -299,6 +300,32 @@ def test_tokens_of_a_trial_that_is_not_trained_on_are_masked(tmp_path: Path) -> 
     rows = read_rows(trial, broken)
     assert rows.why == "infra_error" and list(rows.rows[0].loss_mask) == [0] * 6
     assert {each.kind for each in rows.tokens(0, 2, 4, None)} == {"masked"}
+
+
+class Letters:
+    """A tokenizer of few letters: 1 is a; what it does not have, it refuses."""
+
+    name_or_path = "letters"
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join("?abcdefgh"[each] for each in ids)
+
+
+def test_a_tokenizer_turns_ids_into_text_and_what_it_lacks_stays_a_number(tmp_path: Path) -> None:
+    folder = trial_with_tokens(tmp_path / "job")
+    rows = read_rows(folder, load_result(folder / "result.json"))
+    letters: Any = Letters()
+    assert [each.text for each in rows.tokens(0, 0, 6, letters)] == ["a", "b", "g", "h", "c", "[9]"]
+
+
+def test_a_job_of_harbors_has_the_numbers_of_the_index(tmp_path: Path) -> None:
+    shutil.copytree(REPO / "tests" / "harness" / "data" / "harbor-jobs", tmp_path / "jobs")
+    with viewer(tmp_path / "jobs", tmp_path) as found:
+        found.indexed()
+        page = found.get("/").text
+        assert re.search(r"q-sep1</a>.*?<td class=.num.>\d+\.\d%</td>", page, re.DOTALL)
+        assert "NonZero" in found.get("/job/fail1").text or "Timeout" in found.get("/job/fail1").text
+        assert found.end()[0] == 0
 
 
 def test_a_trajectory_is_shown_step_by_step_with_its_tokens_and_sub_agents(shown: Viewer) -> None:

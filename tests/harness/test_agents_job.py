@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from builders import make_task
+from local_boxes import local_provider
 from model_server import call, completion, failure, serving
 
-from backends.registry import create_provider
 from harness.atif.reader import findings, load_trajectory
 from harness.failures import Outcome
 from harness.job.config import JobConfig
@@ -22,11 +22,8 @@ GRADE = "#!/bin/sh\nif [ -s /app/hello.txt ]; then r=1; else r=0; fi; echo $r > 
 @pytest.fixture
 async def isolating() -> None:
     """Skips where the local backend cannot isolate."""
-    provider = create_provider("local")
-    ready = await provider.check()
-    await provider.close()
-    if not ready.works:
-        pytest.skip(f"no isolation here: {ready.detail}")
+    async with local_provider():
+        pass
 
 
 def job(folder: Path, url: str) -> JobConfig:

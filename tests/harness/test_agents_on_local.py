@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from agent_runs import make_run, make_step, say, scripted_agent
+from local_boxes import local_provider, plain_spec
 
 from backends.lifecycle import open_sandbox
 from backends.protocol import SandboxBackendProtocol
-from backends.registry import create_provider
-from backends.spec import SandboxSpec
 from harness.agents.oracle import OracleAgent
 from harness.agents.protocol import Agent, AgentResult
 from harness.agents.replay import ReplayAgent, ReplayConfig
@@ -24,16 +23,8 @@ from harness.task.model import Step
 @pytest.fixture
 async def sandbox(tmp_path: Path) -> AsyncIterator[SandboxBackendProtocol]:
     """A local sandbox with an empty /app."""
-    provider = create_provider("local")
-    ready = await provider.check()
-    if not ready.works:
-        pytest.skip(f"no isolation here: {ready.detail}")
-    build = tmp_path / "environment"
-    build.mkdir()
-    (build / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
-    async with open_sandbox(provider, SandboxSpec(build_dir=build)) as live:
+    async with local_provider() as provider, open_sandbox(provider, plain_spec(tmp_path)) as live:
         yield live
-    await provider.close()
 
 
 async def play(

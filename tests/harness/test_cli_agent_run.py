@@ -8,19 +8,20 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import make_run, say
 from chat_program import PROGRAM
+from local_boxes import local_provider, plain_spec
 from model_server import ModelServer, completion, failure, serving
 from policy_server import Policy
 
 from backends.lifecycle import open_sandbox
 from backends.protocol import SandboxBackendProtocol
-from backends.registry import create_provider
-from backends.spec import NetworkMode, SandboxSpec
+from backends.spec import NetworkMode
 from harness.agents.protocol import AgentResult, AgentRun
 from harness.agents.registry import create_agent
 from harness.agents.session import Session
@@ -48,22 +49,13 @@ Box = Callable[..., Awaitable[SandboxBackendProtocol]]
 @pytest.fixture
 async def box(tmp_path: Path) -> AsyncIterator[Box]:
     """Starts local sandboxes, with the network unless told otherwise."""
-    provider = create_provider("local")
-    ready = await provider.check()
-    if not ready.works:
-        pytest.skip(f"no isolation here: {ready.detail}")
-    build = tmp_path / "environment"
-    build.mkdir()
-    (build / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
-    async with AsyncExitStack() as stack:
+    spec = plain_spec(tmp_path)
+    async with local_provider() as provider, AsyncExitStack() as stack:
 
         async def start(network: NetworkMode = NetworkMode.FULL) -> SandboxBackendProtocol:
-            return await stack.enter_async_context(
-                open_sandbox(provider, SandboxSpec(build_dir=build, network=network))
-            )
+            return await stack.enter_async_context(open_sandbox(provider, replace(spec, network=network)))
 
         yield start
-    await provider.close()
 
 
 class Played:

@@ -53,7 +53,7 @@ def plan(store: TrajectoryStore, asked: Filter, explain: str) -> str:
     with store.database.reading() as connection:
         if store.database.path is None:
             connection.exec_driver_sql("SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off")
-        text = select_trials(asked).compile(connection, compile_kwargs={"literal_binds": True})
+        text = select_trials(asked).limit(50).offset(None).compile(connection, compile_kwargs={"literal_binds": True})
         return "\n".join(str(row) for row in connection.execute(sa.text(f"{explain} {text}".replace(":", r"\:"))))
 
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from local_boxes import local_provider, plain_spec
 
 from backends.errors import SandboxLayerError
 from backends.lifecycle import JOB, OWNER, open_sandbox, owner_label
 from backends.protocol import SandboxProvider
-from backends.registry import create_provider
 from backends.spec import Layer, SandboxSpec
 from harness.trial.layer import kept_layer, put_layer
 from harness.trial.limits import TrialLimits
@@ -24,20 +24,13 @@ MINE = f"layers-{secrets.token_hex(4)}"
 @pytest.fixture
 async def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SandboxProvider]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    provider = create_provider("local")
-    ready = await provider.check()
-    if not ready.works:
-        pytest.skip(f"no isolation here: {ready.detail}")
-    yield provider
-    await provider.close()
+    async with local_provider() as provider:
+        yield provider
 
 
 @pytest.fixture
 def request_of(tmp_path: Path) -> SandboxSpec:
-    build = tmp_path / "environment"
-    build.mkdir()
-    (build / "Dockerfile").write_text("FROM debian:bookworm-slim\nWORKDIR /app\n")
-    return SandboxSpec(build_dir=build, labels={OWNER: owner_label(), JOB: MINE})
+    return plain_spec(tmp_path, labels={OWNER: owner_label(), JOB: MINE})
 
 
 def tool(script: str, **fields: object) -> Layer:

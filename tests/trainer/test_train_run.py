@@ -17,23 +17,20 @@ from typing import Any
 
 import pytest
 import torch
+from pyarrow import parquet
 from rl_rows import export, group, row
 from safetensors.torch import load_file, save_file
-from tiny_policy import VOCAB, groups, request
+from tiny_policy import VOCAB, groups, request, save_policy
 
 from harness.errors import UsageError
 from trainer.checkpoint import checkpoints
 from trainer.loop import Outcome, train
-from trainer.policy.tiny import make_tokenizer, save_tiny
+from trainer.policy.tiny import make_tokenizer
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    save_tiny(folder, width=16, heads=2, vocab_size=VOCAB, max_tokens=256)
-    for path in folder.glob("*token*"):
-        path.unlink()
-    return str(folder)
+    return save_policy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture
@@ -262,6 +259,19 @@ def test_an_export_of_another_version_is_refused(tmp_path: Path, model: str) -> 
     rows = [replace(each, schema_version=7) for each in group([1, 0])]
     with pytest.raises(UsageError, match="schema_version 7; this program reads 1"):
         go(export(tmp_path / "data", rows), model, tmp_path / "out")
+
+
+def test_a_table_of_something_else_is_one_line(tmp_path: Path, data: Path, model: str) -> None:
+    (file,) = data.glob("*.parquet")
+    whole = parquet.read_table(file)
+    for columns, words in (
+        (["task"], "it has no column group_id and no token_ids"),
+        (["group_id", "token_ids"], "holds no rows of an export"),
+    ):
+        parquet.write_table(whole.select(columns), file)
+        with pytest.raises(UsageError) as caught:
+            go(data, model, tmp_path / "out")
+        assert words in str(caught.value) and "\n" not in str(caught.value) and not (tmp_path / "out").exists()
 
 
 def test_what_is_no_model_is_one_line(tmp_path: Path, data: Path) -> None:

@@ -11,11 +11,10 @@ import pytest
 import torch
 from rl_rows import export
 from safetensors.torch import load_file
-from tiny_policy import VOCAB, groups, request
+from tiny_policy import groups, request, save_policy
 
 from trainer.loop import Outcome, train
 from trainer.monitor.metrics import metric_of
-from trainer.policy.tiny import save_tiny
 
 # What these rows say of their sampler is made up, and far from the model.
 NOT_JUDGED: dict[str, Any] = {name: {} for name in ("behaviour_k3", "ess", "ratio_mean", "entropy")}
@@ -31,11 +30,7 @@ HASTY = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    save_tiny(folder, width=16, heads=2, vocab_size=VOCAB, max_tokens=256)
-    for path in folder.glob("*token*"):
-        path.unlink()
-    return str(folder)
+    return save_policy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")

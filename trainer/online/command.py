@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainer.cli import require_packages, tables_of
+from trainer.cli import require_packages
+from trainer.settings import tables_of
 
 if TYPE_CHECKING:
     from trainer.online.config import LoopConfig
@@ -40,7 +41,7 @@ def loop(
     from trainer.online.display import LoopDisplay
 
     asked = {name: value for name, value in (("steps", steps), ("seed", seed)) if value is not None}
-    request = read_loop(config, tables_of(None, settings or [], asked))
+    request = read_loop(config, {**tables_of({}, settings or []), **asked})
     target = out or Path("loops") / config.stem
     display = LoopDisplay(request.training)
     ended = asyncio.run(_interruptible(request, target, resume, display))

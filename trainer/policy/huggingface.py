@@ -46,18 +46,18 @@ class HuggingFacePolicy:
         return self._model
 
     def with_model(self, model: Any) -> HuggingFacePolicy:
-        """The same policy, with another model in it."""
+        """The same policy with another model in it, and without a critic."""
         return HuggingFacePolicy(model, self._tokenizer, self._config)
-
-    @property
-    def head(self) -> Head:
-        """The output layer, as trained tokens are scored with it."""
-        return self._scorer.head
 
     @property
     def tokenizer(self) -> Any:
         """What came with the model; None where nothing did."""
         return self._tokenizer
+
+    @property
+    def head(self) -> Head:
+        """The output layer, as trained tokens are scored with it."""
+        return self._scorer.head
 
     @property
     def value_head(self) -> nn.Linear | None:

@@ -66,9 +66,11 @@ def _register() -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    def mask(*sizes: Any, attention_mask: Tensor | None = None, **options: Any) -> Tensor | None:
-        # Without one, causal is all that is asked for, and positions that begin anew are no reason for a full matrix.
-        return None if attention_mask is None else sdpa_mask(*sizes, attention_mask=attention_mask, **options)
+    def mask(*, attention_mask: Tensor | None = None, **sizes: Any) -> Tensor | None:
+        # Whole rows without a mask of their own ask for nothing but causality, which attention itself sees to. That
+        # positions begin anew would be taken for a reason to make a full matrix.
+        whole = sizes.get("q_length") == sizes.get("kv_length")
+        return None if attention_mask is None and whole else sdpa_mask(attention_mask=attention_mask, **sizes)
 
     AttentionInterface.register(NAME, attention_by_row)
     AttentionMaskInterface.register(NAME, mask)

@@ -106,7 +106,10 @@ class _ParquetBlock:
         """Each row's group, and the largest token id."""
         import pyarrow.compute as pc
 
-        read = self._read(["group_id", "token_ids"])
+        needed = ["group_id", "token_ids"]
+        read = self._read(needed)
+        if absent := [name for name in needed if name not in read.column_names]:
+            raise UsageError(f"{self._path} holds no rows of an export: it has no column {' and no '.join(absent)}")
         largest = [pc.max(chunk.flatten()).as_py() for chunk in read.column("token_ids").chunks]
         names = list(map(str, read.column("group_id").to_pylist()))
         return names, max((each or 0 for each in largest), default=-1)
@@ -115,8 +118,8 @@ class _ParquetBlock:
         """All rows. Choosing a few of an Arrow table's rows costs as much, and once for every group."""
         try:
             return [_sound(row, self._path) for batch in self._read(None).to_batches() for row in rows_in(batch)]
-        except ValueError as error:
-            raise UsageError(f"{self._path}: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self._path} holds no rows of an export: {error}") from error
 
     def rows(self, loaded: Any, positions: Sequence[int]) -> list[RLSample]:
         return [loaded[position] for position in positions]
