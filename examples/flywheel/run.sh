@@ -2,7 +2,8 @@
 # A model of 0.15 M parameters learns a shell task from its own attempts, each a real trial in a real local sandbox:
 # demonstrations -> imitation -> evaluation -> (attempts -> training -> serving) again and again -> evaluation.
 # ./run.sh [FOLDER FOR JOBS] [quick|full] [MORE OPTIONS OF harness loop, e.g. --set train.algo=grpo]
-# quick closes the circle in under a minute and learns little; full is the demonstration. SEED=n repeats it otherwise.
+# quick only closes the circle: so short an imitation solves nothing, so that there is nothing to learn from; full is the
+# demonstration. SEED=n repeats it otherwise.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(realpath -m "${1:-jobs}/flywheel-$(date +%Y%m%d-%H%M%S)") size=${2:-quick} seed=${SEED:-0}
@@ -10,8 +11,8 @@ shift $(($# < 2 ? $# : 2))
 python -c 'import torch, transformers, safetensors, pyarrow, uvicorn, httptools, openai, scipy, jinja2' 2>/dev/null ||
   { echo "this example needs: pip install 'harness-rl[train,proxy,llm,evals,report]'"; exit 77; }
 case $size in
-  quick) demonstrations=48 imitation=20 held_out=8 loop=(--steps 2 --set collect.groups=2 --set collect.attempts=4) ;;
-  full) demonstrations=384 imitation=300 held_out=100 loop=() ;;
+  quick) demonstrations=48 imitation=20 held_out=12 loop=(--steps 2 --set collect.groups=2 --set collect.attempts=4) ;;
+  full) demonstrations=512 imitation=400 held_out=100 loop=() ;;
   *) echo "quick or full, not $size" >&2; exit 2 ;;
 esac
 # Small programs by the thousand: private file systems in memory, and no threads that wait for each other.
@@ -40,6 +41,7 @@ harness loop "$here/flywheel.toml" -o loop --seed "$seed" --set model=warm/model
 echo "== held-out tasks, before and after"
 evaluations=(loop/jobs/eval-*)
 before=${evaluations[0]} after=${evaluations[-1]}
+[ "$before" != "$after" ] || { echo "the loop made no new version" >&2; exit 1; }
 status=0
 verdict=$(harness gate "$after" --baseline "$before") || status=$?
 head -n 5 <<<"$verdict"

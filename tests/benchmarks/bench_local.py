@@ -1,8 +1,7 @@
 """What local sandboxes cost: of start, five commands and stop; and of whole trials with verification and record.
 
-Run it from the repository: `python tests/benchmarks/bench_local.py [isolation]`; TMPDIR=/dev/shm keeps private
-folders in memory. It prints one JSON line. CPU is ours and the children's; trials a second
-say something on an idle machine only.
+Run it from the repository: `python tests/benchmarks/bench_local.py [isolation]`; TMPDIR=/dev/shm keeps private folders
+in memory. It prints one JSON line. CPU is ours and the children's; trials a second tell nothing on a busy machine.
 Targets: 100 ms of CPU for the sandbox alone, 20 whole trials a second on two cores.
 """
 
