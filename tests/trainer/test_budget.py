@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trainer.schedule.budget import Estimator, continuous, uniform, variance, vip
@@ -54,6 +54,8 @@ def test_what_is_sure_still_gets_the_least() -> None:
     room=st.integers(0, 9),
     estimator=st.sampled_from(["rloo", "dr_grpo"]),
 )
+@example(success=[5e-324], more=0, room=0, estimator="rloo")
+@example(success=[5e-324, 0.5], more=3, room=4, estimator="dr_grpo")
 def test_no_other_allocation_has_less_variance(
     success: list[float], more: int, room: int, estimator: Estimator
 ) -> None:

@@ -61,7 +61,7 @@ def scored(policy: HuggingFacePolicy, generation: Generation, temperature: float
     source = torch.arange(start - 1, ids.shape[1] - 1)
     heat = torch.full((len(source),), temperature)
     with torch.no_grad():
-        logp, _ = policy.module(ids, source, ids[0, start:], heat)
+        logp, _, _ = policy.module(ids, source, ids[0, start:], heat)
     return list(logp.tolist())
 
 

@@ -19,6 +19,7 @@ from typing import Literal
 
 Estimator = Literal["rloo", "dr_grpo"]
 
+_LARGEST = 500.0
 _BISECTIONS = 60
 
 
@@ -80,10 +81,13 @@ def continuous(
         return [budget / len(success)] * len(success)
     at = _ATTEMPTS[estimator]
 
-    def allocated(log_multiplier: float) -> list[float]:
-        return [min(max(at(a / math.exp(log_multiplier)), low), limit) for a in spread]
+    # In logarithms: a multiplier may be too small to be a number where a success is all but certain or impossible.
+    logs = [math.log(a) if a else -math.inf for a in spread]
 
-    few, many = math.log(max(spread)), math.log(min(a for a in spread if a)) - 3 * math.log(limit + 1)
+    def allocated(log_multiplier: float) -> list[float]:
+        return [min(max(at(math.exp(min(a - log_multiplier, _LARGEST))), low), limit) for a in logs]
+
+    few, many = max(logs), min(a for a in logs if a > -math.inf) - 3 * math.log(limit + 1)
     for _ in range(_BISECTIONS):
         middle = (few + many) / 2
         few, many = (middle, many) if sum(allocated(middle)) < budget else (few, middle)
