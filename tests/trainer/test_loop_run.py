@@ -104,7 +104,7 @@ def test_a_loop_that_is_killed_at_random_moments_ends_with_the_same_weights(tmp_
     random, root, kills = Random(4), tmp_path / "killed/loop", 0
     _session(tmp_path / "straight/loop", None)
     while not (root / "model").exists():
-        kills += _session(root, random.randint(2, 14))
+        kills += _session(root, random.randint(8, 18))
         assert kills < 20
     assert kills >= 2
     there = state(root)

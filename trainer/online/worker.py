@@ -43,7 +43,9 @@ class Worker:
         """Load the model and the newest checkpoint. Raises UsageError."""
         self._folder, loop = folder, folder.request()
         config = loop.training
-        self._policy: HuggingFacePolicy = load_policy(loop.model, config.policy, seed=loop.seed)
+        self._policy: HuggingFacePolicy = load_policy(
+            loop.model, config.policy, seed=loop.seed, critic=config.critic is not None
+        )
         reference = None
         if config.kl is not None:
             reference = load_policy(config.reference or loop.model, config.policy, seed=loop.seed)
