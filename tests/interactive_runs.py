@@ -94,12 +94,11 @@ async def play_trial(
     document = script if isinstance(script, Mapping) else {"replies": list(script)}
     model = Watched(Script.model_validate(document))
     shared = TrialContext(
-        provider=LocalProvider(),
         agent=agent or ToolCallingAgent(LoopConfig(**config), model),
         paths=JobPaths(folder / "job"),
         job_id="j",
         emit=lambda event: None,
-        **(context or {}),
+        **{"provider": LocalProvider(), **(context or {})},
     )
     spec = TrialSpec(task=loaded, attempt=1)
     result = await run_trial(spec, shared)

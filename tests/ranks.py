@@ -13,6 +13,8 @@ from trainer.distributed import full, is_first, process_group, rank, sharded
 from trainer.loop import train
 from trainer.step import Learner
 
+CRITIC = {"algo": "ppo", "critic": {"lam": 0.9}}
+
 
 def main(out: Path, data: Path, model: str) -> None:
     """Write what the ranks found."""
@@ -32,6 +34,8 @@ def main(out: Path, data: Path, model: str) -> None:
         assert lonely_rows, rank()
         train(data, model, out / "run", request(groups_per_step=2, steps=4))
         train(data, model, out / "run", request(groups_per_step=2, steps=6), resume=True)
+        train(data, model, out / "critic", request(groups_per_step=2, steps=4, **CRITIC))
+        train(data, model, out / "critic", request(groups_per_step=2, steps=6, **CRITIC), resume=True)
         if is_first():
             (out / "found.json").write_text(json.dumps(found))
 

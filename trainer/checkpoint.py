@@ -28,7 +28,7 @@ from trainer.distributed import fill, full, is_first, wait_for_all
 from trainer.step import Learner
 
 FORMAT = "harness-train-checkpoint"
-VERSION = 1
+VERSION = 2
 _NAME = re.compile(r"step-(\d{6,})")
 _GENERATOR = "generator"
 

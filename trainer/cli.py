@@ -5,7 +5,6 @@ Several processes: `torchrun --nproc-per-node N -m harness.cli.main train ...`.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +12,14 @@ import typer
 from typer.core import TyperGroup
 
 from harness.errors import UsageError
+from trainer.monitor.command import diagnose
 from trainer.report.command import report
+from trainer.settings import SET_HELP, tables_in, tables_of
 
 if TYPE_CHECKING:
     from trainer.loop import Outcome
+    from trainer.measure import Metrics
+    from trainer.monitor.monitor import Observation
 
 _MISSING = (
     "{1} needs {0}: pip install 'harness-rl[{2}]' "
@@ -34,22 +37,24 @@ def train(
         Path | None, typer.Option("--out", "-o", help="The run's folder. Default: trained/ and the export's name.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Settings as TOML.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="One setting: key=value, optimizer.lr=1e-5; repeat.")
-    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps. Default: one pass over the export.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the order of groups, and of fresh weights.")] = None,
     auto_remedy: Annotated[
         bool, typer.Option("--auto-remedy", help="Apply the mildest remedy of what the monitor diagnoses, and log it.")
     ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Curves for TensorBoard as well, in the run's folder.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
 ) -> int:
     """Train a model on exported trajectories."""
     asked = {name: value for name, value in (("algo", algo), ("steps", steps), ("seed", seed)) if value is not None}
-    tables = tables_of(config, settings or [], asked)
+    tables = {**tables_of({} if config is None else tables_in(config), settings or []), **asked}
     if auto_remedy:
         tables = {**tables, "monitor": {**tables.get("monitor", {}), "auto_remedy": True}}
     require_packages("training", "train", "torch", "transformers", "safetensors", "pyarrow")
+    from trainer.board import Board
     from trainer.config import parse_config
     from trainer.display import Display
     from trainer.distributed import is_first, process_group
@@ -57,9 +62,19 @@ def train(
 
     request = parse_config(tables)
     target = out or Path("trained") / export.resolve().name
+    display, board = Display(), Board(target / "tensorboard") if tensorboard else None
+
+    def on_step(metrics: Metrics, seen: Observation) -> None:
+        display.step(metrics, seen)
+        if board is not None:
+            board.step(metrics, seen)
+
     with process_group():
-        display = Display()
-        outcome = run(export, model, target, request, resume=resume, on_step=display.step)
+        try:
+            outcome = run(export, model, target, request, resume=resume, on_step=on_step)
+        finally:
+            if board is not None:
+                board.close()
         if is_first():
             return _report(outcome, target)
     return 0 if outcome.halted is None else 1
@@ -80,40 +95,11 @@ class _Training(TyperGroup):
 
 _TRAIN = "run"
 app = typer.Typer(cls=_Training, add_completion=False)
-app.command(_TRAIN, epilog="harness train report DIR draws a run as a page.")(train)
+app.command(
+    _TRAIN, epilog="harness train report DIR draws a run as a page; harness train diagnose DIR tells what is wrong."
+)(train)
 app.command("report")(report)
-
-
-def tables_of(config: Path | None, settings: list[str], asked: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a file, then of --set, then of their own options: later ones win. Raises UsageError."""
-    tables: dict[str, Any] = {}
-    if config is not None:
-        try:
-            tables = tomllib.loads(config.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--config {config}: {error}") from error
-    for each in settings:
-        key, separator, text = each.partition("=")
-        if not separator or not key:
-            raise UsageError(f"--set {each}: write key=value, e.g. optimizer.lr=1e-5")
-        _put(tables, key.split("."), _value(text), each)
-    return {**tables, **asked}
-
-
-def _put(tables: dict[str, Any], path: list[str], value: Any, said: str) -> None:
-    for part in path[:-1]:
-        tables = tables.setdefault(part, {})
-        if not isinstance(tables, dict):
-            raise UsageError(f"--set {said}: {part} is no table")
-    tables[path[-1]] = value
-
-
-def _value(text: str) -> Any:
-    """As TOML reads it; anything else is text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+app.command("diagnose")(diagnose)
 
 
 def require_packages(who: str, extras: str, *names: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,11 @@ class RunFolder:
         for name in ("export", "model"):
             if there.get(name) != request[name]:
                 raise UsageError(f"{self._root} was begun with {name} {there.get(name)}, not {request[name]}")
+        before, now = (dict(_flat(each.get("config") or {})) for each in (there, request))
         differing = [
             name
-            for name in sorted(there.get("config", {}).keys() | request["config"].keys())
-            if name not in _FREE and there["config"].get(name) != request["config"].get(name)
+            for name in sorted(before.keys() | now.keys())
+            if name not in _FREE and before.get(name) != now.get(name)
         ]
         if differing:
             raise UsageError(f"{self._root} was begun with other settings of {', '.join(differing)}")
@@ -108,3 +109,12 @@ class RunFolder:
             draft.rename(target)
         wait_for_all()
         return target
+
+
+def _flat(tables: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their dotted names."""
+    for name, value in tables.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value

@@ -59,7 +59,7 @@ def train(
     Raises UsageError before any step for a request that cannot be: no export, another tokenizer, nothing to train on.
     """
     source = SampleSource(export)
-    policy = load_policy(model, config.policy, seed=config.seed)
+    policy = load_policy(model, config.policy, seed=config.seed, critic=config.critic is not None)
     _require_same_tokens(source, export, policy, model)
     reference = load_policy(config.reference or model, config.policy, seed=config.seed) if config.kl else None
     for each in (policy, reference):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trainer import distributed
 from trainer.losses.tokens import Tokens
-from trainer.monitor.conduct import conduct_numbers
+from trainer.monitor.conduct import conduct_numbers, pass_numbers
 from trainer.monitor.estimators import Numbers, divergence, ratio_numbers
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.collate import MicroBatch
@@ -99,6 +99,7 @@ class Meter:
             "entropy": _mean(column["entropy"]),
             **_signs(column["advantage"]),
             **_rewards(self._batch),
+            **_critic(self._batch.rows),
             **_lengths(self._batch.rows),
             **_staleness(self._batch.rows),
             **conduct_numbers(self._batch.sequences, self._batch.calls),
@@ -128,9 +129,6 @@ def _signs(advantage: NDArray[np.float32]) -> Metrics:
 
 def _rewards(batch: StepBatch) -> Metrics:
     """Over all valid rewards, those without signal included."""
-    filtered = batch.filtered
-    idle = filtered["zero_variance"] + filtered["single"]
-    seen = batch.groups + idle
     rewards = np.asarray(batch.rewards)
     weight: dict[str, float] = defaultdict(float)
     for row in batch.rows:
@@ -144,8 +142,26 @@ def _rewards(batch: StepBatch) -> Metrics:
         "rollouts": batch.counts.rollouts,
         "rows": len(batch.rows),
         "branches_per_rollout": len(batch.rows) / batch.counts.rollouts if batch.counts.rollouts else None,
-        "effective_group_ratio": batch.groups / seen if seen else None,
+        "effective_group_ratio": _mean(batch.signal),
+        **pass_numbers(batch.solved),
         "top_gradient_share": math.fsum(top) / total if total else None,
+    }
+
+
+def _critic(rows: Sequence[TrainingRow]) -> Metrics:
+    """What the critic expected at the step's beginning, and how much of the returns' variance that tells."""
+    judged = [
+        (row.values[row.places], row.returns[row.places])
+        for row in rows
+        if row.values is not None and row.returns is not None
+    ]
+    if not judged:
+        return {}
+    values, returns = (np.concatenate(each).astype(np.float64) for each in zip(*judged, strict=True))
+    variance = float(returns.var())
+    return {
+        "value_mean": float(values.mean()),
+        "explained_variance": 1 - float((returns - values).var()) / variance if variance > 1e-12 else None,
     }
 
 

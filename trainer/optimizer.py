@@ -25,6 +25,20 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: OptimizerConfig) 
     )
 
 
+def add_critic(optimizer: torch.optim.AdamW, head: nn.Linear, rate: float) -> None:
+    """A last group for the critic: it does not decay, and its rate is its own, divided by the layer's width."""
+    optimizer.add_param_group(
+        {"params": list(head.parameters()), "weight_decay": 0.0, "lr": rate / head.in_features, "own_rate": True}
+    )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """For the next update; a group with a rate of its own keeps it."""
+    for group in optimizer.param_groups:
+        if not group.get("own_rate"):
+            group["lr"] = rate
+
+
 def learning_rate(config: OptimizerConfig, update: int) -> float:
     """Of the update with this number, from 0: linear over the warm-up, then constant."""
     return config.lr * min(1.0, (update + 1) / (config.warmup_steps + 1))

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from backends import archive, frame, posix
-from backends.errors import SandboxError, SandboxOutOfMemory, SandboxTimeout, SandboxUnavailable
+from backends.errors import SandboxError, SandboxOutOfMemory, SandboxTimeout, SandboxUnavailable, SandboxUnusable
 from backends.files import ShellFiles
 from backends.lifecycle import finish
 from backends.protocol import Capabilities
@@ -29,6 +29,8 @@ TRANSFER_TIMEOUT_SEC = 600.0
 _ABORT_SEC = 30.0
 _ABORT_ROUNDS = 10  # a command that the provider was still starting at the first is found by a later one
 _KILL_SEC = 60.0
+_PROBES = 3
+_PROBE_SEC = 1.0
 _SMALL_BYTES = 1 << 20  # a tree up to this size comes back in the reply itself
 _INLINE_BYTES = 48_000
 _ARCHIVE_SLACK = 64 << 20  # headers of many small files; beyond it the extractor would refuse anyway
@@ -141,8 +143,7 @@ class RemoteSandbox(ShellFiles):
         """See SandboxBackendProtocol; what is spared, and why, is in `backends.remote.processes`."""
         reply = await self._channel.run(kill_all(self._spared), user=self._admin, timeout=_KILL_SEC)
         if reply.data.strip() != b"done":
-            await self._check_alive("kill_processes")
-            raise self._error(SandboxError, "kill_processes", f"processes could not be killed: {_shown(reply)}")
+            raise await self._no_shell("kill_processes", f"processes could not be killed: {_shown(reply)}")
 
     async def is_alive(self) -> bool:
         """See SandboxBackendProtocol."""
@@ -233,7 +234,24 @@ class RemoteSandbox(ShellFiles):
         if error.began:
             code = _SIGKILL_CODE if reply.exit_code is None else reply.exit_code
             return ExecuteResponse(exit_code=None if late else code, timed_out=late, duration_sec=duration)
-        raise self._error(SandboxError, "execute", f"the command could not be started: {error}") from error
+        raise await self._no_shell("execute", f"the command could not be started: {error}") from error
+
+    async def _no_shell(self, operation: str, said: str) -> SandboxError:
+        """What to raise where the provider answered, and a shell of ours did not do its work.
+
+        Only answers prove anything: what the provider's trouble does to a call, a sandbox without a shell need not.
+        """
+        probe = frame.Request(argv=("/bin/sh", "-c", "echo alive"), env={}, limit=1 << 16)
+        for _ in range(_PROBES):
+            await self._check_alive(operation)
+            try:
+                reply = await self._channel.run(probe, user=self._admin, timeout=_ABORT_SEC)
+            except SandboxError:
+                return self._error(SandboxError, operation, said)
+            if reply.data == b"alive\n":
+                return self._error(SandboxError, operation, said)
+            await asyncio.sleep(_PROBE_SEC)
+        return self._error(SandboxUnusable, operation, f"no shell starts in the sandbox any more: {said}")
 
     async def _sweep(self, request: frame.Request, *, wrapper: bool) -> None:
         """Kill what a command left, as the user that may see all of it."""

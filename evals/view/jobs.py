@@ -20,8 +20,7 @@ from evals.view.links import ViewLinks, events, path_to
 from evals.view.site import Site
 from harness.store.files import read_json
 from harness.store.held import is_held
-from harness.store.index.folders import job_names
-from harness.store.layout import JobPaths
+from harness.store.layout import JobPaths, folders_in
 
 PAGE = 50
 _TASKS = 300
@@ -97,7 +96,7 @@ def _is_job(folder: Path) -> bool:
 def home(site: Site, request: Request) -> Response:
     """All jobs, the latest first, and the training runs."""
     try:
-        names = job_names(site.folder)
+        names = folders_in(site.folder)
     except OSError:
         names = []
     runs = site.runs.runs()

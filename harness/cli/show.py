@@ -30,6 +30,8 @@ def show(
     """Show a job's results, or one trial's trajectory. Reads job folders of Harbor, too."""
     from rich.console import Console
 
+    from harness.store.index.folders import is_trial
+
     console = Console(highlight=False, emoji=False)
     if grep is not None:
         try:
@@ -43,24 +45,13 @@ def show(
         show_trajectory(path, console, selection)
     elif (path / "task.toml").exists():
         raise UsageError(f"{path} is a task: harness tasks show {path}")
-    elif _is_trial(path):
+    elif is_trial(path):
         _show_trial(path, console, selection, as_json)
     elif path.is_dir():
         _show_job(path, console, as_json)
     else:
         raise UsageError(f"{path} does not exist")
     return 0
-
-
-def _is_trial(path: Path) -> bool:
-    """A trial's `result.json` names its trial; a job's does not."""
-    from harness.store.files import read_json
-
-    try:
-        document = read_json(path / "result.json")
-    except (OSError, ValueError):
-        return (path / "trial.log").exists()
-    return isinstance(document, dict) and "trial_name" in document
 
 
 def _show_job(path: Path, console: Console, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
@@ -74,34 +75,44 @@ def rows_in(batch: pyarrow.RecordBatch) -> Iterator[RLSample]:
         column, kind = batch.column(name), schema.field(name).type.value_type
         if getattr(column.type, "value_type", None) != kind or column.null_count or column.flatten().null_count:
             raise ValueError(f"column {name!r} is not a list of {kind}, without nulls")
-    plain = {name: batch.column(name).to_pylist() for name in COLUMNS if name not in TOKEN_COLUMNS}
-    for number in range(batch.num_rows):
-        if plain["schema_version"][number] != SCHEMA_VERSION:
-            raise ValueError(f"schema_version {plain['schema_version'][number]}; this program reads {SCHEMA_VERSION}")
-        row = {name: values[number] for name, values in plain.items()}
-        yield row_of(row | {name: _tokens(batch.column(name), number, code) for name, code in TOKEN_COLUMNS.items()})
+    columns = {
+        name: _tokens(batch.column(name), TOKEN_COLUMNS[name])
+        if name in TOKEN_COLUMNS
+        else iter(batch.column(name).to_pylist())
+        for name in COLUMNS
+    }
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(COLUMNS, values, strict=True))
+        if row["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"schema_version {row['schema_version']}; this program reads {SCHEMA_VERSION}")
+        yield row_of(row)
 
 
 def row_of(values: dict[str, Any]) -> RLSample:
-    """A row from plain values. Raises KeyError or TypeError for values that make none."""
-    row = {name: values[name] for name in COLUMNS}
-    row["spans"] = tuple(_span(span) for span in row["spans"])
-    row["policy_versions"] = tuple(row["policy_versions"])
-    return RLSample(**row | {name: _pairs(row[name]) for name in PAIRS})
+    """A row from plain values, which it takes over. Raises KeyError or TypeError for values that make none."""
+    values["spans"] = tuple(map(_span, values["spans"]))
+    values["policy_versions"] = tuple(values["policy_versions"])
+    for name in PAIRS:
+        values[name] = _pairs(values[name])
+    return RLSample(**values)
 
 
 def _span(values: dict[str, Any]) -> Span:
     tools = values.get("tools")
-    return Span(**values | {"tools": None if tools is None else tuple(tools)})
+    values["tools"] = None if tools is None else tuple(tools)
+    return Span(**values)
 
 
 def _pairs(value: Any) -> dict[str, float]:
     return dict(value) if isinstance(value, dict) else {each["key"]: each["value"] for each in value}
 
 
-def _tokens(column: Any, number: int, code: str) -> array[Any]:
-    values = column[number].values
-    found: array[Any] = array(code)
-    start = values.offset * found.itemsize
-    found.frombytes(memoryview(values.buffers()[1])[start : start + len(values) * found.itemsize])
-    return found
+def _tokens(column: Any, code: str) -> Iterator[array[Any]]:
+    """Each row's tokens, copied out of the column's buffer."""
+    size = array(code).itemsize
+    view = memoryview(column.values.buffers()[1] or b"")
+    shift = column.values.offset
+    for start, stop in pairwise(column.offsets.to_pylist()):
+        found: array[Any] = array(code)
+        found.frombytes(view[(shift + start) * size : (shift + stop) * size])
+        yield found

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.records import TrialResult
-from harness.store.files import read_json
+from harness.store.files import read_table
+from harness.store.index.folders import is_trial
 from harness.store.layout import JobPaths, TrialPaths
 from harness.store.reader import group_of, load_result, read_results
 
@@ -89,7 +89,7 @@ def open_jobs(folders: Sequence[Path]) -> list[Job]:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder; name the folders of jobs, e.g. jobs/my-job")
         resolved = folder.resolve()
-        if resolved.parent in chosen or _is_trial(folder):
+        if resolved.parent in chosen or is_trial(folder):
             chosen.setdefault(resolved.parent, set()).add(resolved.name)
             roots.setdefault(resolved.parent, folder.parent)
         else:
@@ -100,14 +100,9 @@ def open_jobs(folders: Sequence[Path]) -> list[Job]:
     ]
 
 
-def _is_trial(folder: Path) -> bool:
-    """Whether a folder's `result.json` names it a trial."""
-    return "trial_name" in _document(folder / "result.json")
-
-
 def _job(root: Path, *, unique: bool, chosen: set[str] | None) -> Job:
     resolved = root.resolve()
-    config, result, lock = (_document(root / f"{name}.json") for name in ("config", "result", "lock"))
+    config, result, lock = (read_table(root / f"{name}.json") for name in ("config", "result", "lock"))
     planned = result.get("n_total_trials")
     per_task = config.get("n_attempts")
     return Job(
@@ -118,14 +113,6 @@ def _job(root: Path, *, unique: bool, chosen: set[str] | None) -> Job:
         harness_version=str(lock.get("harness_version") or config.get("harness_version") or "unknown"),
         chosen=None if chosen is None else frozenset(chosen),
     )
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 def find_attempts(jobs: Iterable[Job]) -> Attempts:

@@ -50,12 +50,15 @@ class ParquetShards:
         self._batched = self._in_shard = 0
 
     def add(self, row: RLSample) -> None:
-        """Take one row; what has gathered is written when it is enough."""
+        """Take one row. What has gathered is written when it is enough, and before a group rather than within one:
+        who reads the export by groups then needs one batch for each."""
         require_sound(row)
+        enough = self._batched >= BATCH_TOKENS or len(self._rows) >= BATCH_ROWS
+        begins = bool(self._rows) and row.group_id != self._rows[-1].group_id
+        if (enough and begins) or self._batched >= 2 * BATCH_TOKENS:
+            self._write()
         self._rows.append(row)
         self._batched += len(row.token_ids)
-        if self._batched >= BATCH_TOKENS or len(self._rows) >= BATCH_ROWS:
-            self._write()
 
     def close(self) -> list[str]:
         """Write what is left; the names of the files."""

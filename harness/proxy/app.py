@@ -52,7 +52,7 @@ class App:
             return
         visit = _Visit(self._upstream, lease, route, headers.get("user-agent", ""))
         if route.wanted is Wanted.NOTHING:
-            await visit.tell(send, Trouble(Kind.NOT_FOUND, f"there is no {scope['method']} {path[:100]}"))
+            await visit.tell(send, Trouble(Kind.NOT_FOUND, f"there is no {scope['method']} {path[:100]}{route.hint}"))
         else:
             await visit.serve(receive, send)
 

@@ -38,12 +38,14 @@ class Route:
     Attributes:
         told: what this API says in the path, and the others in the body.
         tell: the body of a count's answer, by the number of tokens, or of the models' by the model's name.
+        hint: what to do where nothing is served.
     """
 
     wanted: Wanted
     dialect: Dialect
     told: Json = field(default_factory=dict)
     tell: Callable[[Any], dict[str, Any]] = dict
+    hint: str = ""
 
 
 def route_of(method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Route:
@@ -73,6 +75,8 @@ def _googles(method: str, path: str, query: Mapping[str, str]) -> Route:
             return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={"model": name, "stream": False})
         case "POST", "streamGenerateContent" if name and query.get("alt") == "sse":
             return Route(wanted=Wanted.ANSWER, dialect=_GEMINI, told={"model": name, "stream": True})
+        case "POST", "streamGenerateContent" if name:
+            return Route(wanted=Wanted.NOTHING, dialect=_GEMINI, hint="; streams are told as events: add ?alt=sse")
         case "POST", "countTokens" if name:
             return Route(wanted=Wanted.COUNT, dialect=_GEMINI, tell=lambda count: {"totalTokens": count})
         case "GET", "models":

@@ -81,3 +81,12 @@ def read_json(path: Path, *, max_bytes: int = 256 << 20) -> Any:
         return json.loads(raw, parse_constant=_reject_constant)
     except RecursionError as error:
         raise ValueError(f"{path.name} is nested too deeply") from error
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; an empty one where there is no file, or none that holds an object."""
+    try:
+        document = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

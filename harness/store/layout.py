@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -121,10 +122,12 @@ class JobPaths:
 
     def trial_folders(self) -> list[Path]:
         """Every folder that holds, or was meant to hold, an execution; sorted by name."""
-        if not self.root.is_dir():
-            return []
+        return [self.root / name for name in folders_in(self.root)] if self.root.is_dir() else []
+
+
+def folders_in(root: Path) -> list[str]:
+    """The folders below a job, or below a folder of jobs, by name; neither links nor hidden ones. Raises OSError."""
+    with os.scandir(root) as entries:
         return sorted(
-            entry
-            for entry in self.root.iterdir()
-            if entry.is_dir() and not entry.is_symlink() and not entry.name.startswith(".")
+            entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
         )

@@ -70,6 +70,8 @@ class Interaction:
         memory_dir: an absolute folder of the sandbox that serves as the agent's memory.
         skills_dir: a folder of the sandbox with a folder for each skill, a SKILL.md in each.
         conversation: whether every step starts a fresh conversation, or continues that of the step before it.
+        carry: files and folders that go along from step to step, each of which has a sandbox of its own; None leaves
+            all steps the same one.
         turns: what the user says next, one after another, each time the agent finishes.
         user: who answers the agent's questions; None is nobody.
     """
@@ -78,5 +80,6 @@ class Interaction:
     memory_dir: str | None = None
     skills_dir: str | None = None
     conversation: Literal["reset", "continue"] = "reset"
+    carry: tuple[str, ...] | None = None
     turns: tuple[str, ...] = ()
     user: UserScript | None = None

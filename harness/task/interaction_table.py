@@ -47,6 +47,9 @@ def _repeats_a_repeat(pattern: str) -> bool:
     return False
 
 
+Place = Annotated[AbsolutePath, Field(pattern=r"^(/[\w.-]*[\w-])+/?$")]
+
+
 class AnswerTable(Table):
     """One of `[[metadata.harness.user.answers]]`."""
 
@@ -68,8 +71,9 @@ class HarnessTable(Table):
     """`[metadata.harness]`."""
 
     system_prompt: Text | None = None
-    memory_dir: Annotated[AbsolutePath, Field(pattern=r"^(/[\w.-]*[\w-])+/?$")] | None = None
+    memory_dir: Place | None = None
     conversation: Literal["reset", "continue"] = "reset"
+    carry: list[Place] | None = None
     turns: list[Text] = Field(default_factory=list)
     user: UserTable | None = None
 
@@ -89,9 +93,10 @@ def parse_interaction(config: TaskConfig) -> Interaction:
         )
     return Interaction(
         system_prompt=table.system_prompt,
-        memory_dir=None if table.memory_dir is None else "/" + table.memory_dir.strip("/"),
+        memory_dir=None if table.memory_dir is None else _plain(table.memory_dir),
         skills_dir=config.environment.skills_dir or None,
         conversation=table.conversation,
+        carry=None if table.carry is None else tuple(map(_plain, table.carry)),
         turns=tuple(table.turns),
         user=None if table.user is None else _user(table.user, {step.name for step in config.steps}),
     )
@@ -100,10 +105,18 @@ def parse_interaction(config: TaskConfig) -> Interaction:
 def interaction_findings(config: TaskConfig) -> list[Finding]:
     """What loads, but means nothing here."""
     raw: Any = config.metadata.get("harness", {})
-    if "conversation" in raw and not config.steps:
-        message = "means nothing in a task without [[steps]]"
-        return [Finding(path="task.toml", key=f"{PLACE}.conversation", message=message)]
-    return []
+    if config.steps:
+        return []
+    message = "means nothing in a task without [[steps]]"
+    return [
+        Finding(path="task.toml", key=f"{PLACE}.{key}", message=message)
+        for key in ("conversation", "carry")
+        if key in raw
+    ]
+
+
+def _plain(place: str) -> str:
+    return "/" + place.strip("/")
 
 
 def _user(table: UserTable, steps: set[str]) -> UserScript:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.job.config import LockedTask, load_job
-from harness.store.files import read_json
+from harness.store.files import read_table
+from harness.store.index.folders import is_trial
 from harness.store.layout import JobPaths
 
 
@@ -46,7 +46,7 @@ def read_job(folder: Path) -> JobFacts:
     try:
         config, lock = load_job(paths)
     except UsageError:
-        if not any("trial_name" in _document(path) for path in folder.glob("*/result.json")):
+        if not any(map(is_trial, paths.trial_folders())):
             raise UsageError(f"{folder} is not a job's folder; name one, e.g. jobs/my-job") from None
         return JobFacts(paths=paths, job_id=_harbor_id(paths) or name, name=name, dataset=name)
     return JobFacts(
@@ -65,13 +65,5 @@ def read_job(folder: Path) -> JobFacts:
 
 
 def _harbor_id(paths: JobPaths) -> str | None:
-    found = _document(paths.result).get("id")
+    found = read_table(paths.result).get("id")
     return found if isinstance(found, str) else None
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -6,7 +6,7 @@ Whatever happens inside, a record comes out: `run_trial` raises only CancelledEr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ from harness.task.digest import folder_digest
 from harness.task.env import resolve_env
 from harness.task.model import BrokenTask, Limit, Step, Task
 from harness.task.sandbox import sandbox_spec
+from harness.trial.carry import bring, take_along
 from harness.trial.clean import clean
 from harness.trial.collect import collect_artifacts, collect_logs, keep_verdict
 from harness.trial.events import RUNNING, Phase, PhaseStarted, TrialFinished, TrialStarted
@@ -113,6 +114,8 @@ def _watchdog_seconds(task: Task, context: TrialContext) -> float:
     total = context.effective(task.environment.build_timeout).value + limits.start + limits.stop + limits.margin
     layer = layer_of(context.agent)
     total += layer.timeout_sec + limits.start + limits.stop + 2 * limits.collect if layer else 0
+    if task.interaction.carry is not None:
+        total += len(task.steps) * (limits.start + limits.stop + limits.margin + 3 * limits.collect)
     for step in task.steps:
         total += context.effective(step.agent_timeout, context.agent_timeout).value + limits.grace
         total += 2 * context.effective(step.verifier_timeout).value + 6 * limits.helper + limits.collect
@@ -139,6 +142,7 @@ class _Trial:
         self.session = Session(interaction=task.interaction)
         self.layer = layer_of(context.agent)
         self.kept: Path | None = None
+        self.sandbox: SandboxBackendProtocol | None = None
 
     async def run(self) -> None:
         """All phases, top to bottom."""
@@ -147,12 +151,12 @@ class _Trial:
             self.phase(Phase.STARTING)
             self.result.environment_setup = Timing(started_at=now())
             await self._keep_layer(sandbox_request)
-            sandbox = await self._start(sandbox_request)
+            self.sandbox = await self._start(sandbox_request)
         except Exception as error:  # noqa: BLE001 – the trial boundary
             _conclude_error(self.result, error, self.redact)
             return
         try:
-            await self._in(sandbox)
+            await self._in(self.sandbox, sandbox_request)
         except _Ended as ended:
             before = self.spec.before if self.acting else None
             verdict = verdict_of(ended.error, in_agent=ended.in_agent, before=before)
@@ -160,22 +164,22 @@ class _Trial:
             _conclude(self.result, verdict, self.redact(str(ended.error)), _evidence(ended.error))
         finally:
             self.phase(Phase.STOPPING)
-            await finish(sandbox.stop(), timeout=self.context.limits.stop)
+            if self.sandbox is not None:
+                await finish(self.sandbox.stop(), timeout=self.context.limits.stop)
 
-    async def _in(self, sandbox: SandboxBackendProtocol) -> None:
+    async def _in(self, sandbox: SandboxBackendProtocol, request: SandboxSpec) -> None:
         script = self.task.interaction.user
         if script is not None:
             speaker = self.context.speaker(self.spec) if self.context.speaker else None
             self.session.user = User(script, redact=self.redact, speaker=speaker)
-        self.result.sandbox = SandboxRecord(
-            backend=sandbox.backend, isolation=sandbox.capabilities.isolation, id=sandbox.id
-        )
         self.result.limits["memory_mb"]["enforced"] = sandbox.capabilities.memory_limit
         await self._prepare(sandbox)
         verdict: Verdict | None = None
         detail = ""
         for number, step in enumerate(self.task.steps):
-            if number:
+            if number and self.task.interaction.carry is not None:
+                sandbox = await self._replace(sandbox, request, self.task.interaction.carry)
+            elif number:
                 await self._phase_call(hide_tests(sandbox, self.context.limits.helper), "hiding the tests")
             stop, detail, record = await self._act(sandbox, step)
             verdict = BY_STOP.get(stop)
@@ -238,8 +242,31 @@ class _Trial:
         timeout += request.layer.timeout_sec if request.layer else 0
         return await self._helper(self.context.provider.start(request), "starting the sandbox", timeout)
 
+    async def _replace(
+        self, old: SandboxBackendProtocol, request: SandboxSpec, places: Sequence[str]
+    ) -> SandboxBackendProtocol:
+        """A new sandbox for the next step, which has of the old one what the task lets go along. The old one ends."""
+        limits = self.context.limits
+        with self.context.scratch.folder() as folder:
+            try:
+                taken = await self._helper(take_along(old, places, folder), "taking along", limits.collect)
+                self._drop(taken)
+                await finish(old.stop(), timeout=limits.stop)
+                self.phase(Phase.STARTING)
+                self.sandbox = None
+                self.sandbox = new = await self._start(request)
+                await self._prepare(new)
+                bringing = bring(new, places, folder, timeout=limits.helper)
+                await self._helper(bringing, "bringing what goes along", limits.collect)
+            except Exception as error:
+                raise error if isinstance(error, _Ended) else _Ended(error) from error
+        return new
+
     async def _prepare(self, sandbox: SandboxBackendProtocol) -> None:
         self.phase(Phase.PREPARING)
+        self.result.sandbox = SandboxRecord(
+            backend=sandbox.backend, isolation=sandbox.capabilities.isolation, id=sandbox.id
+        )
         try:
             if self.task.environment.healthcheck is not None:
                 await wait_until_healthy(sandbox, self.task.environment.healthcheck, user=self.task.steps[0].agent_user)
@@ -252,7 +279,7 @@ class _Trial:
             self.result.cleaned = await self._helper(cleaning, "cleaning the sandbox", helper)
         except Exception as error:
             raise _Ended(error) from error
-        if self.result.environment_setup is not None:
+        if self.result.environment_setup is not None and self.result.environment_setup.finished_at is None:
             self.result.environment_setup.finished_at = now()
 
     async def _act(self, sandbox: SandboxBackendProtocol, step: Step) -> tuple[AgentStop, str, StepRecord]:

@@ -36,6 +36,7 @@ KINDS = 500
 QUERIES = {
     "the latest successes": "outcome=scored reward>=0.5 category=memory",
     "a rare command": 'tool=bash command~"rm -rf" exit=1',
+    "a rare text alone": 'command~"rm -rf"',
     "one agent since": "agent=agent-3 since=2026-11-20 failure=infra_sandbox",
     "behaviour": "loops>=2 failed_calls>5",
     "one group": "group=task-7@digest-7",

@@ -48,7 +48,7 @@ DIALECTS = {"codex": "responses", "claude-code": "messages", "gemini-cli": "gemi
 """Of those that do not speak chat completions."""
 ANSWERS = {"aider": 1}
 """Of those that do it without looking at it."""
-TALKERS = ("claude-code", *(("codex", "qwen-code", "gemini-cli", "opencode", "kimi-code") if REQUIRED else ()))
+TALKERS = ("codex", *(("claude-code", "qwen-code", "gemini-cli", "opencode", "kimi-code") if REQUIRED else ()))
 
 # Everything that they need to be installed, so that each of their layers is a download and no more.
 DOCKERFILE = """\

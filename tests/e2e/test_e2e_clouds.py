@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import make_task
+from chat_program import PROGRAM
 from command_line import REPO, records
 from controlplanes.cloud import CLOUDS, Cloud, cloud
+from model_server import Answer, serving
+from policy_server import Policy
 
 from backends import Readiness, create_provider
 from backends.lifecycle import JOB, TRIAL
@@ -24,6 +27,7 @@ from backends.remote.launch import ATTEMPT
 from harness.job.config import JobConfig
 from harness.job.runner import run_job
 from harness.store.layout import JobPaths
+from harness.store.rollout import RolloutReader
 
 REPLIES = REPO / "examples" / "01-scripted-agent" / "replies.toml"
 LOCAL = pytest.param("local")
@@ -31,6 +35,29 @@ DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 GRADED = '#!/bin/sh\n[ "$(cat /app/hello.txt)" = hello ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n'
 AT_A_TIME = 24
 CREDENTIALS = ("E2B_", "DAYTONA_", "MODAL_")
+
+SCRIBE = """\
+[agents.scribe]
+type = "cli"
+version = "1.0"
+dialect = "chat"
+command = 'python3 "$PREFIX/scribe.py"'
+env = { API_BASE = "{base_url}", API_KEY = "{key}" }
+ends = [{ stop = "finished", when = { wrote = true } }]
+model = "policy"
+capture = true
+[agents.scribe.install]
+script = '''
+cat > "$PREFIX/scribe.py" <<'END'
+PROGRAM
+work(); print(json.dumps({"wrote": True}))
+END
+'''
+""".replace("PROGRAM", PROGRAM)
+SCRIBE_DOES = (
+    ("Writing.", [("c1", "bash", json.dumps({"command": "echo hello > /app/hello.txt; cat /app/hello.txt"}))]),
+    ("Done.", []),
+)
 
 N_TRIALS = int(os.environ.get("HARNESS_TEST_TRIALS", "60"))
 RETRIES = 4
@@ -107,6 +134,57 @@ async def test_a_scripted_agent_leaves_in_every_cloud_the_same_trajectory(
     remote, here = await run(tmp_path, plane.name, **fields), await run(tmp_path, reference, **fields)
     assert rewards(remote) == rewards(here) == {"hello/greeting": 1.0}
     assert steps(remote) == steps(here)
+    assert plane.left == []
+
+
+async def test_a_program_installed_once_works_in_a_cloud_whose_sandboxes_reach_nothing_and_leaves_its_tokens(
+    plane: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_task(tmp_path / "tasks", "greet", test=GRADED)
+    (tmp_path / "harness.toml").write_text(SCRIBE)
+    sampled: list[tuple[list[int], list[int], list[float]]] = []
+
+    def answer(request: Mapping[str, Any]) -> Answer:
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        policy = Policy([SCRIBE_DOES[turn]])
+        said = policy(request)
+        sampled.extend(policy.sampled)
+        return said
+
+    job = JobPaths(tmp_path / "job")
+    async with serving(answer) as endpoint:
+        config = JobConfig(
+            dataset=str(tmp_path / "tasks"),
+            backend=plane.name,
+            agent="scribe",
+            config_file=str(tmp_path / "harness.toml"),
+            options={"base_url": endpoint.url},
+            n_attempts=2,
+            max_retries=0,
+        )
+        await run_job(config, job)
+    found = records(job.root)
+    assert [(each["outcome"], each["reward"], each["tags"]) for each in found.values()] == [("scored", 1.0, [])] * 2
+    stored = [call for name in found for call in RolloutReader(job.root / name / "agent" / "rollout.bin")]
+    kept = [(list(call.prompt_ids or ()), list(call.completion_ids or ())) for call in stored]
+    assert sorted(kept) == sorted((prompt, ids) for prompt, ids, _ in sampled)
+    assert len(kept) == 2 * len(SCRIBE_DOES)
+    assert len(plane.made) == 3, "one sandbox to install the program in, and one for each attempt"
+    assert len(list((tmp_path / "cache" / "harness" / "layers").glob("*.tar.gz"))) == 1
+    assert plane.left == []
+
+
+async def test_an_agent_that_removes_the_shell_of_one_sandbox_after_the_other_has_failed(
+    plane: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.remote.sandbox._PROBE_SEC", 0.1)
+    make_task(tmp_path / "tasks", "vandal", solve="#!/bin/bash\nrm /bin\n")  # in these boxes, a link to usr/bin
+    job = JobPaths(tmp_path / "job")
+    config = JobConfig(dataset=str(tmp_path / "tasks"), backend=plane.name, max_retries=2, retry_base_sec=0.1)
+    await run_job(config, job)
+    ends = [(each["outcome"], each["failure"]["tag"], each["failure"]["layer"]) for each in records(job.root).values()]
+    assert ends == [("infra_error", "sandbox_unusable", "sandbox"), ("agent_failed", "sandbox_unusable", "agent")]
     assert plane.left == []
 
 

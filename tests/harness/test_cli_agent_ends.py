@@ -68,6 +68,37 @@ def test_qwen_code_tells_its_turn_limit_by_its_exit_code_only() -> None:
     assert end_of("qwen-code", lines(loop), 1) == ("stuck", "Loop detection halted the run")
 
 
+def test_gemini_cli_says_in_its_last_line_whether_it_succeeded() -> None:
+    said = {"type": "message", "role": "assistant", "content": "Done."}
+    failed = {"type": "result", "status": "error", "error": {"type": "unknown", "message": "[API Error: no]"}}
+    assert end_of("gemini-cli", lines(said, {"type": "result", "status": "success"})) == ("finished", None)
+    assert end_of("gemini-cli", lines(said, failed), 144) == ("agent_exited", "[API Error: no]")
+    assert end_of("gemini-cli", lines(said)) is None
+
+
+def test_opencode_ends_with_an_answer_that_stops_or_with_an_error() -> None:
+    called, stopped = ({"type": "step_finish", "part": {"reason": each}} for each in ("tool-calls", "stop"))
+    failed = {"type": "error", "error": {"name": "APIError", "data": {"message": "no"}}}
+    full = {"type": "error", "error": {"name": "ContextOverflowError", "data": {"message": "too long"}}}
+    assert end_of("opencode", lines(called, stopped)) == ("finished", None)
+    assert end_of("opencode", lines(stopped, called)) == ("agent_exited", "tool-calls")
+    assert end_of("opencode", lines(called, failed), 1) == ("agent_exited", "no")
+    assert end_of("opencode", lines(full, full), 1) == ("context_overflow", "too long")
+
+
+def test_kimi_code_tells_of_its_session_after_a_good_end_alone() -> None:
+    said = {"role": "assistant", "content": "Done."}
+    hint = {"role": "meta", "type": "session.resume_hint", "session_id": "s"}
+    assert end_of("kimi-code", lines(said, hint)) == ("finished", None)
+    assert end_of("kimi-code", lines(said), 1) is None
+
+
+def test_aider_exits_with_0_whether_or_not_it_was_answered() -> None:
+    asked, answered, over = ({"event": each} for each in ("message_send_starting", "message_send", "exit"))
+    assert end_of("aider", lines(asked, answered, over)) == ("finished", None)
+    assert end_of("aider", lines(asked, answered, asked, over)) == ("agent_exited", None)
+
+
 def test_the_last_document_that_fits_counts_and_torn_or_foreign_lines_do_not() -> None:
     ends = (End(stop=AgentStop.FINISHED, when={"ok": True}), End(stop=AgentStop.STUCK, when={"ok": False}))
     text = 'ut": 1}\n{"ok": true}\nwarning: {"ok": false}\n{"ok": false\n{"other": 1}\n[1]\nnull\n'

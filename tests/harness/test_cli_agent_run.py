@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from agent_runs import make_run, say
+from chat_program import PROGRAM
 from model_server import ModelServer, completion, failure, serving
 from policy_server import Policy
 
@@ -30,28 +31,6 @@ from harness.failures import AgentStop
 from harness.store.rollout import RolloutReader
 from harness.task.interaction import Interaction
 
-PROGRAM = r"""
-import json, os, sys, time, urllib.error, urllib.request
-
-prompt = sys.stdin.read()
-messages = [{"role": "user", "content": prompt}]
-
-def ask():
-    body = json.dumps({"model": os.environ["MODEL"], "messages": messages}).encode()
-    head = {"content-type": "application/json", "authorization": "Bearer " + os.environ["API_KEY"]}
-    request = urllib.request.Request(os.environ["API_BASE"] + "/chat/completions", body, head)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        message = json.load(answer)["choices"][0]["message"]
-    messages.append(message)
-    return message
-
-def work():
-    while calls := ask().get("tool_calls"):
-        for call in calls:
-            done = os.popen(json.loads(call["function"]["arguments"])["command"]).read()
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": done})
-
-"""
 GOOD = "work(); print(json.dumps({'end': 'good'}))"
 STUBBORN = """
 while True:

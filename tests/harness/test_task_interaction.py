@@ -86,14 +86,14 @@ def test_what_is_no_table_at_all_is_refused(tmp_path: Path) -> None:
     assert "must be a table" in refusal(tmp_path, "[metadata]\nharness = 1\n")
 
 
-def test_turns_are_for_tasks_without_steps_and_conversation_for_those_with_them(tmp_path: Path) -> None:
+def test_turns_are_for_tasks_without_steps_and_conversation_and_carry_for_those_with_them(tmp_path: Path) -> None:
     steps = {"steps/one/instruction.md": "x", "steps/one/tests/test.sh": "x"}
     reason = load_task(
         make_task(tmp_path, toml="[[steps]]\nname = 'one'\n[metadata.harness]\nturns = ['x']\n", files=steps)
     )
     assert isinstance(reason, BrokenTask) and "metadata.harness.turns" in reason.reason
-    single = load(tmp_path / "b", "[metadata.harness]\nconversation = 'continue'\n")
-    assert [finding.key for finding in single.findings] == ["metadata.harness.conversation"]
+    single = load(tmp_path / "b", "[metadata.harness]\nconversation = 'continue'\ncarry = ['/memory']\n")
+    assert [finding.key for finding in single.findings] == ["metadata.harness.conversation", "metadata.harness.carry"]
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "((ab*)c)+", "(?:x{2,})*", r"(a\)+)+", "([)]a+)+"])

@@ -47,10 +47,15 @@ def test_two_ranks_have_the_loss_the_gradient_and_the_run_of_one(tmp_path: Path)
         assert loss == pytest.approx(alone[0], abs=1e-6)
         assert torch.allclose(torch.tensor(grads, dtype=torch.float64), alone[1], atol=1e-6)
     train(data, str(model), tmp_path / "alone", request(groups_per_step=2, steps=6))
-    ours = load_file(tmp_path / "alone" / "model" / "model.safetensors")
-    theirs = load_file(tmp_path / "run" / "model" / "model.safetensors")
-    assert ours.keys() == theirs.keys()
-    # Adam divides by the gradient's size, so that where it is nearly 0 rounding shows.
-    assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
+    train(data, str(model), tmp_path / "alone_critic", request(groups_per_step=2, steps=6, **ranks.CRITIC))
+    for run, alone_run, file in (
+        ("run", "alone", "model"),
+        ("critic", "alone_critic", "model"),
+        ("critic", "alone_critic", "value_head"),
+    ):
+        ours, theirs = (load_file(tmp_path / name / "model" / f"{file}.safetensors") for name in (alone_run, run))
+        assert ours.keys() == theirs.keys()
+        # Adam divides by the gradient's size, so that where it is nearly 0 rounding shows.
+        assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4, 5, 6]

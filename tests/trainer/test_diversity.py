@@ -18,7 +18,7 @@ from trainer.monitor.diversity import (
     unique_share,
     vendi,
 )
-from trainer.monitor.estimators import divergence, effective_group_ratio, effective_share, ratio_numbers
+from trainer.monitor.estimators import divergence, effective_share, ratio_numbers
 
 T = [["ls", "read", "edit", "test"]] * 3 + [["grep", "edit", "test"]]
 SEQUENCES = st.lists(st.lists(st.sampled_from("abc"), max_size=5), min_size=2, max_size=5)
@@ -93,8 +93,3 @@ def test_what_is_not_finite_is_left_out_and_nothing_at_all_is_unknown() -> None:
     assert divergence("x", [np.nan, 0.1])["x_k1"] == pytest.approx(-0.1)
     assert set(ratio_numbers([np.nan]).values()) == {None}
     assert divergence("x", [])["x_k3"] is None
-
-
-def test_groups_that_tell_attempts_apart() -> None:
-    assert effective_group_ratio([[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]]) == pytest.approx(1 / 3)
-    assert effective_group_ratio([]) is None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from training_logs import Log, log
 
 from harness.errors import UsageError
 from trainer.config import TrainConfig, parse_config
@@ -15,32 +16,6 @@ from trainer.monitor.history import rising_p
 from trainer.monitor.invariants import Level
 from trainer.monitor.metrics import METRICS, metric_of
 from trainer.monitor.monitor import Event, Monitor
-
-Log = list[dict[str, Any]]
-
-
-def log(steps: int = 100, *, seed: int = 0, **curves: Callable[[int], float | None]) -> Log:
-    """A sound run of 128 attempts a step, a little noisy, but for the given numbers as functions of the step."""
-    noise = random.Random(seed)
-    sound: dict[str, Callable[[int], float | None]] = {
-        "reward_mean": lambda step: 0.5,
-        "entropy": lambda step: 1.0 + noise.uniform(-0.05, 0.05),
-        "positive_rollouts": lambda step: 64 + noise.randint(-6, 6),
-        "negative_rollouts": lambda step: 64 + noise.randint(-6, 6),
-        "rollouts": lambda step: 128,
-        "length_negative_max": lambda step: 8000 + noise.randint(-800, 800),
-        "negative_gradient_share": lambda step: 0.5 + noise.uniform(-0.05, 0.05),
-        "top_gradient_share": lambda step: 0.05,
-        "effective_group_ratio": lambda step: 0.7 + noise.uniform(-0.1, 0.1),
-        "negative_token_share": lambda step: 0.5,
-        "behaviour_k3": lambda step: 0.004,
-        "ess": lambda step: 0.95,
-        "looped_call_share": lambda step: 0.05 + noise.uniform(-0.02, 0.02),
-    }
-    return [
-        {"step": step, **{name: curve(step) for name, curve in (sound | curves).items()}}
-        for step in range(1, steps + 1)
-    ]
 
 
 def events(rows: Iterable[dict[str, Any]], **monitor: Any) -> list[Event]:
@@ -113,6 +88,22 @@ def test_circles_are_a_bad_pattern() -> None:
     rows = log(80, looped_call_share=lambda step: 0.05 + 0.006 * max(0, step - 30))
     (found,) = [event for event in events(rows) if event.level == "found"]
     assert found.name == "bad_patterns" and found.change == "filters.mask_tool_errors=true"
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [{"behaviour_k3": lambda step: 0.01 if step < 40 else 0.3}, {"entropy": lambda step: 1.0 if step < 40 else 0.1}],
+)
+def test_a_policy_that_runs_away_without_another_cause_is_slowed_down(
+    curves: dict[str, Callable[[int], float]],
+) -> None:
+    told = [event for event in events(log(60, **curves), auto_remedy=True) if event.kind != "invariant"]
+    assert [(event.name, event.change) for event in told[:2]] == [("moves_too_fast", "optimizer.lr=5e-7")] * 2
+    assert next(iter(curves)) in told[0].evidence and 40 <= told[0].step <= 45
+
+
+def test_a_sampler_that_lags_behind_is_not_the_learning_rates_doing() -> None:
+    assert findings(log(60, staleness_max=lambda step: 12, mismatch_k3=lambda step: 0.05)) == []
 
 
 def test_what_is_cheapest_to_mend_comes_first() -> None:

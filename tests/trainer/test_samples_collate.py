@@ -10,7 +10,7 @@ from rl_rows import group, row
 
 from trainer.config import parse_config
 from trainer.samples.batch import TrainingRow
-from trainer.samples.collate import buckets, collate, share
+from trainer.samples.collate import buckets, collate, packs, share
 from trainer.samples.plan import Planner
 
 
@@ -55,6 +55,15 @@ def test_every_branch_of_a_rollout_has_its_advantage_on_its_own_tokens_alone() -
     ]
 
 
+def test_packed_rows_follow_one_another_without_padding() -> None:
+    rows = planned([row(1, attempt=1, turns=[[8, 9], [10]]), row(0, attempt=2, prompt=(5, 6))])
+    made, padded = collate(rows, packed=True), collate(rows)
+    assert made.input_ids.tolist() == [[5, 6, 7, 8, 9, 4, 10, 5, 6, 8, 9]]
+    assert made.source.tolist() == [2, 3, 5, 8, 9]
+    for name in ("target", "behaviour", "advantage", "weight", "temperature", "row", "chunk", "positive"):
+        assert getattr(made, name).tolist() == getattr(padded, name).tolist()
+
+
 def test_garbage_at_masked_positions_is_not_even_read() -> None:
     made = collate(planned(group([1, 0])))
     for tensor in (made.behaviour, made.advantage, made.weight):
@@ -66,6 +75,15 @@ def test_buckets_keep_every_row_and_their_budget(lengths: list[int], budget: int
     made = buckets([bare(length) for length in lengths], budget)
     assert sorted(len(each) for bucket in made for each in bucket) == sorted(lengths)
     assert all(len(bucket) == 1 or max(map(len, bucket)) * len(bucket) <= budget for bucket in made)
+
+
+@given(st.lists(st.integers(2, 200), min_size=1, max_size=40), st.integers(2, 512))
+def test_packs_keep_every_row_and_their_budget_and_are_fuller_than_half(lengths: list[int], budget: int) -> None:
+    made = packs([bare(length) for length in lengths], budget)
+    assert sorted(len(each) for pack in made for each in pack) == sorted(lengths)
+    sizes = [sum(map(len, pack)) for pack in made]
+    assert all(size <= budget for size, pack in zip(sizes, made, strict=True) if len(pack) > 1)
+    assert sum(size * 2 <= budget for size in sizes) <= 1
 
 
 @given(st.lists(st.integers(2, 200), max_size=40), st.integers(1, 5))

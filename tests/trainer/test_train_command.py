@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from trainer.cli import tables_of
 from trainer.config import parse_config
+from trainer.settings import tables_in, tables_of
 
 
-def test_settings_come_from_a_file_then_set_then_options(tmp_path: Path) -> None:
+def test_settings_come_from_a_file_and_then_from_set(tmp_path: Path) -> None:
     file = tmp_path / "train.toml"
     file.write_text('algo = "grpo"\nsteps = 9\n[optimizer]\nlr = 1e-5\nwarmup_steps = 3\n')
-    found = tables_of(file, ["optimizer.lr=1e-4", "steps=8", "policy.precision=bfloat16"], {"steps": 7})
+    found = tables_of(tables_in(file), ["optimizer.lr=1e-4", "steps=8", "policy.precision=bfloat16"])
     assert found == {
         "algo": "grpo",
-        "steps": 7,
+        "steps": 8,
         "optimizer": {"lr": 1e-4, "warmup_steps": 3},
         "policy": {"precision": "bfloat16"},
     }
@@ -31,7 +31,7 @@ def test_a_setting_that_is_none_is_named(tmp_path: Path, said: str) -> None:
     file = tmp_path / "train.toml"
     file.write_text('algo = "grpo"\n')
     with pytest.raises(UsageError, match=f"--set {said}"):
-        tables_of(file, [said], {})
+        tables_of(tables_in(file), [said])
 
 
 def test_help_loads_no_torch() -> None:

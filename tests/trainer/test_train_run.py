@@ -281,6 +281,8 @@ def test_a_run_in_use_is_taken_up_only_as_it_was_begun(tmp_path: Path, data: Pat
         go(data, model, out)
     with pytest.raises(UsageError, match="other settings of algo"):
         go(data, model, out, resume=True, algo="grpo")
+    with pytest.raises(UsageError, match=r"other settings of filters\.max_staleness, optimizer\.lr$"):
+        go(data, model, out, resume=True, optimizer={"lr": 1e-3, "warmup_steps": 0}, filters={"max_staleness": 4})
     with pytest.raises(UsageError, match="was begun with export"):
         go(export(tmp_path / "other", group([1, 0])), model, out, resume=True)
 

@@ -23,8 +23,8 @@ from trainer.losses.tokens import Objective
 from trainer.losses.topr import ToprConfig, topr
 from trainer.losses.weights import Weighting
 
-Advantage = Literal["group_mean", "group_std", "leave_one_out", "batch_mean", "none"]
-"""How rewards become advantages; "none" takes the reward itself."""
+Advantage = Literal["group_mean", "group_std", "group_std_population", "leave_one_out", "batch_mean", "none"]
+"""How rewards become advantages; "none" takes the reward itself. "group_std" divides squares by n - 1, like torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Recipe:
 
     Attributes:
         settings: the objective's settings that differ from its own defaults.
+        whiten: advantages are brought to mean 0 and standard deviation 1 over the step's trained tokens.
         by_chunk: advantages are discounted by chunk (IPA).
-        dynamic_sampling: groups without signal are left out, also from all counts.
     """
 
     objective: Objective
@@ -42,12 +42,12 @@ class Recipe:
     settings: dict[str, Any] = field(default_factory=dict)
     advantage: Advantage = "group_mean"
     weighting: Weighting = "token"
+    whiten: bool = False
     by_chunk: bool = False
-    dynamic_sampling: bool = False
 
 
 RECIPES: dict[str, Recipe] = {
-    "ppo": Recipe(objective=clipped_surrogate, config=ClipConfig, advantage="batch_mean", weighting="token"),
+    "ppo": Recipe(objective=clipped_surrogate, config=ClipConfig, advantage="batch_mean", whiten=True),
     "grpo": Recipe(objective=clipped_surrogate, config=ClipConfig, advantage="group_std", weighting="rollout"),
     "dr_grpo": Recipe(objective=clipped_surrogate, config=ClipConfig, advantage="group_mean", weighting="constant"),
     "dapo": Recipe(
@@ -55,14 +55,13 @@ RECIPES: dict[str, Recipe] = {
         config=ClipConfig,
         settings={"ratio_max": 1.28},
         advantage="group_std",
-        dynamic_sampling=True,
     ),
     "cispo": Recipe(objective=cispo, config=CispoConfig),
     "gspo": Recipe(objective=gspo, config=GspoConfig, advantage="group_std", weighting="rollout"),
     "k2": Recipe(objective=k2_token_clip, config=K2Config),
     "glm": Recipe(objective=double_sided_mask, config=GlmConfig),
     "rloo": Recipe(objective=reinforce, config=ReinforceConfig, advantage="leave_one_out", weighting="rollout"),
-    "reinforce": Recipe(objective=reinforce, config=ReinforceConfig, advantage="batch_mean"),
+    "reinforce": Recipe(objective=reinforce, config=ReinforceConfig, advantage="batch_mean", whiten=True),
     "topr": Recipe(objective=topr, config=ToprConfig),
     "ipa": Recipe(objective=ipa_chunk, config=IpaConfig, by_chunk=True),
     "sft": Recipe(objective=sft, config=SftConfig, advantage="none"),

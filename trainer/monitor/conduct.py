@@ -1,10 +1,10 @@
-"""What the attempts of a step did, in numbers: how diverse, and how often their tool calls went wrong."""
+"""What the attempts of a step did, in numbers: how diverse, how often their tool calls went wrong, what they solved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainer.monitor.diversity import Calls, diversity_numbers
+from trainer.monitor.diversity import Calls, diversity_numbers, potential
 from trainer.monitor.estimators import Numbers
 
 
@@ -15,6 +15,20 @@ def conduct_numbers(sequences: Sequence[Sequence[Calls]], counts: Mapping[str, i
         "failed_call_share": _share(counts, "failed_calls", "judged_calls"),
         "invalid_call_share": _share(counts, "invalid_calls", "tool_calls"),
         "looped_call_share": _share(counts, "looped_calls", "tool_calls"),
+    }
+
+
+def pass_numbers(solved: Sequence[Sequence[bool]]) -> Numbers:
+    """Pass@1, pass@k and Potential@k over groups with at least two valid attempts; k is a group's number of them."""
+    groups = [own for own in solved if len(own) > 1]
+    if not groups:
+        return dict.fromkeys(("pass_1", "pass_any", "potential"))
+    pass_1 = [sum(own) / len(own) for own in groups]
+    pass_any = [float(any(own)) for own in groups]
+    return {
+        "pass_1": sum(pass_1) / len(groups),
+        "pass_any": sum(pass_any) / len(groups),
+        "potential": potential(pass_1, pass_any),
     }
 
 

@@ -3,6 +3,7 @@
 1. extreme failures      the longest failures jump while there are no more of them, or a few attempts weigh too much
 2. negatives dominate    failures become the larger part, or outweigh what succeeded
 3. bad patterns          more and more tool calls go round in circles, or are refused for their form
+4. moves too fast        nothing of that, and yet the policy left what it is trained on, or its entropy is gone
 
 Each finding has its evidence in numbers, and its remedies from the mildest to the strongest, in the end always a lower
 learning rate and a tighter clip. The order is that of ROLL's terminal agents: extreme attempts are few and cheap to
@@ -12,11 +13,12 @@ leave out, and what they cause looks like the later two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trainer.config import TrainConfig
 from trainer.monitor.history import History, median, rising_p
+from trainer.monitor.invariants import Reading
 from trainer.monitor.remedy import (
     Remedy,
     mask_long_failures,
@@ -25,7 +27,7 @@ from trainer.monitor.remedy import (
     tighten,
     weigh_failures_less,
 )
-from trainer.monitor.settings import DiagnosisConfig
+from trainer.monitor.settings import DiagnosisConfig, Invariant
 
 _FEW = 3
 """Steps that confirm a jump: one alone may be chance."""
@@ -42,7 +44,7 @@ class Finding:
     remedies: tuple[Remedy, ...]
 
 
-def diagnose(history: History, config: TrainConfig) -> list[Finding]:
+def diagnose(history: History, config: TrainConfig, readings: Mapping[Invariant, Reading]) -> list[Finding]:
     """What is found now, the first to be mended first."""
     settings = config.monitor.diagnosis
     less, last = weigh_failures_less(config), (tighten(config), slow_down(config))
@@ -57,6 +59,9 @@ def diagnose(history: History, config: TrainConfig) -> list[Finding]:
     pattern = _patterns(history, settings)
     if pattern is not None:
         found.append(_finding("bad_patterns", pattern, mask_tool_errors(config), *last))
+    fast = _too_fast(readings)
+    if fast is not None and not found:
+        found.append(_finding("moves_too_fast", fast, slow_down(config), tighten(config)))
     return found
 
 
@@ -111,6 +116,15 @@ def _negatives(history: History, settings: DiagnosisConfig) -> str | None:
     if risen is None or risen[1] < 0.5:
         return None
     return f"failures rose from {risen[0]:.0%} to {risen[1]:.0%} of attempts within {settings.window} steps"
+
+
+_SPEED = frozenset({"behaviour_k3", "ess", "ratio_mean", "entropy"})
+"""What a policy that moves too fast loses; staleness and mismatch are not its doing."""
+
+
+def _too_fast(readings: Mapping[Invariant, Reading]) -> str | None:
+    lost = [words for reading in readings.values() for name, words in reading.alarms if name in _SPEED]
+    return "; ".join(lost) or None
 
 
 _PATTERNS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,13 +46,6 @@ def divergence(name: str, difference: ArrayLike) -> Numbers:
         f"{name}_k3": float((np.expm1(known.clip(max=_LARGEST)) - known).mean()),
         f"{name}_max_abs": float(np.abs(known).max()),
     }
-
-
-def effective_group_ratio(groups: Sequence[Sequence[float]], *, smallest: float = 1e-6) -> float | None:
-    """The share of groups whose rewards differ: the others have no advantage, and teach nothing."""
-    if not groups:
-        return None
-    return sum(float(np.std(rewards)) > smallest for rewards in groups if len(rewards)) / len(groups)
 
 
 def _known(values: ArrayLike) -> NDArray[np.float64]:

@@ -78,21 +78,27 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How an invariant stands after a step, and the numbers that make it no better. Empty where all is well."""
+    """How an invariant stands after a step, and the numbers that make it no better. Empty where all is well.
+
+    Attributes:
+        alarms: of the numbers that are in alarm, the name and the evidence.
+    """
 
     level: Level
     evidence: tuple[str, ...] = ()
+    alarms: tuple[tuple[str, str], ...] = ()
 
 
 def read(history: History, config: MonitorConfig) -> dict[Invariant, Reading]:
     """All three invariants."""
-    judged = [(rule.invariant, *_judged(rule, history, config)) for rule in RULES]
+    judged = [(rule, *_judged(rule, history, config)) for rule in RULES]
     found: dict[Invariant, Reading] = {}
     for invariant in INVARIANTS:
-        own = [(level, words) for name, level, words in judged if name == invariant]
+        own = [(level, words) for rule, level, words in judged if rule.invariant == invariant]
+        alarms = [(rule.metric, words) for rule, level, words in judged if level is Level.ALARM]
         worst = max(level for level, _ in own)
         evidence = tuple(words for level, words in sorted(own, key=lambda each: -each[0]) if level >= Level.WARN)
-        found[invariant] = Reading(worst, evidence)
+        found[invariant] = Reading(worst, evidence, tuple(each for each in alarms if each[1] in evidence))
     return found
 
 

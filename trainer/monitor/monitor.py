@@ -77,7 +77,7 @@ class Monitor:
         self._history.add(metrics)
         readings = read(self._history, self.config.monitor)
         # What a remedy was applied to is still in the window, and would be found again.
-        findings = diagnose(self._history, self.config) if step >= self._quiet_until else []
+        findings = diagnose(self._history, self.config, readings) if step >= self._quiet_until else []
         events = [*self._invariants(step, readings), *self._findings(step, findings), *self._remedy(step, findings)]
         return Observation(readings, tuple(findings), tuple(events), self._halt(readings))
 

@@ -18,10 +18,12 @@ class Scores:
     Attributes:
         logp: [N], their log-probabilities at the tokens' temperatures, with gradient.
         entropy: [N], of the distributions they were taken from, in nats, without gradient.
+        value: [N], what a critic expects before each of them, with gradient; None without a critic.
     """
 
     logp: Tensor
     entropy: Tensor
+    value: Tensor | None = None
 
 
 class Policy(Protocol):
@@ -32,8 +34,16 @@ class Policy(Protocol):
         """What holds the parameters, and what is sharded over ranks."""
 
     @property
+    def value_head(self) -> nn.Linear | None:
+        """The critic's own layer, part of `module`; None without a critic."""
+
+    @property
     def vocab_size(self) -> int:
         """Token ids lie below."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether micro-batches are packed: faster, and possible for this model."""
 
     @property
     def max_tokens(self) -> int | None:

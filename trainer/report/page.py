@@ -34,6 +34,7 @@ _TOGETHER = (
     ("ratio_p01", "ratio_p99"),
     ("ratio_min", "ratio_max"),
     ("distinct_1", "distinct_2"),
+    ("pass_1", "pass_any"),
 )
 """Numbers that are read against each other."""
 

@@ -57,10 +57,18 @@ def open_run(folder: Path) -> Run:
     return Run(name=folder.resolve().name, request=request, steps=steps, events=events, damaged=torn + also)
 
 
+def steps_of(log: Path) -> list[Numbers]:
+    """The steps in a metrics.jsonl. What cannot be read is left out, and what is no number is unknown."""
+    return [
+        {name: value if isinstance(value, int | float) else None for name, value in each.items()}
+        for each in _lines(log, {"step"})[0]
+    ]
+
+
 def _lines(path: Path, needed: set[str]) -> tuple[list[dict[str, Any]], int]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    except OSError:
         return [], 0
     found = []
     for line in lines:

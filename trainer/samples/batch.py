@@ -27,6 +27,7 @@ class TrainingRow:
         temperature: that logits are divided by before log-probabilities are taken.
         staleness: versions between the oldest weights that sampled it and the current ones; None if unknown.
         truncated: whether the token limit cut its last answer.
+        returns*, values*: what a critic learns, and what it expected at the step's beginning; None without one.
     """
 
     sample_id: str
@@ -43,11 +44,18 @@ class TrainingRow:
     temperature: float = 1.0
     staleness: int | None = None
     truncated: bool = False
+    returns: NDArray[np.float32] | None = None
+    values: NDArray[np.float32] | None = None
 
     @property
     def trained(self) -> int:
         """Tokens to train."""
         return int(self.mask[1:].sum())
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Where they are. The first token of a row is predicted by nothing, and is never trained."""
+        return np.flatnonzero(self.mask[1:]) + 1
 
     def __len__(self) -> int:
         return len(self.token_ids)
@@ -61,8 +69,11 @@ class StepBatch:
         rows: never empty of trainable tokens, each.
         counts: of the whole step, over all ranks; the weights of the rows already follow from them.
         groups: attempts' groups that the step was made from.
+        whiten: whether advantages still have to be brought to mean 0 and standard deviation 1, as a critic's have.
         filtered: name of a filter -> attempts (or groups, for group filters) that it took.
         rewards: valid rewards of the attempts in the step, those without signal included.
+        solved: of each group seen, whether its valid attempts were positive.
+        signal: of each of them that has a valid reward, whether its rewards differ.
         sequences: of each group seen, the tool calls of its attempts as far as they are known.
         calls: sums over attempts, by the names of the export's `behaviour`.
     """
@@ -70,8 +81,11 @@ class StepBatch:
     rows: tuple[TrainingRow, ...]
     counts: StepCounts
     groups: int
+    whiten: bool = False
     filtered: Counter[str] = field(default_factory=Counter)
     rewards: tuple[float, ...] = ()
+    solved: tuple[tuple[bool, ...], ...] = ()
+    signal: tuple[bool, ...] = ()
     sequences: tuple[tuple[tuple[str, ...], ...], ...] = ()
     calls: Counter[str] = field(default_factory=Counter)
 

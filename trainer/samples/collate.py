@@ -1,14 +1,14 @@
-"""Rows as tensors: micro-batches of rows of about one length, padded on the right.
+"""Rows as tensors: packed behind one another, or rows of about one length below each other, padded on the right.
 
-A causal model never looks to the right, so padding there changes nothing on its left and needs no attention mask. On a
-CPU that is faster than packing rows behind each other with a block-diagonal mask, for which its kernels fall back to
-full matrices.
+Packed rows need a model that keeps them apart (`trainer.policy.packing`). Padding on the right needs nothing: a causal
+model never looks there, so that it changes nothing on its left and needs no attention mask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from trainer.samples.batch import TrainingRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
-    """B rows of at most L tokens, of which N are trained.
+    """Rows of which N tokens are trained: B rows padded to L tokens, or all packed into one line of L.
 
     Attributes:
-        input_ids: [B, L].
+        input_ids: [B, L]; packed: [1, L].
+        packed: whether the rows, each as long as it is, follow one another in one line.
         source: [N], the position in [B * L] whose output predicts each trained token.
         target: [N], the token.
         behaviour, advantage, weight, temperature: [N].
@@ -42,6 +43,7 @@ class MicroBatch:
     chunk: Tensor
     positive: Tensor
     rows: tuple[TrainingRow, ...]
+    packed: bool = False
 
     @property
     def real_tokens(self) -> int:
@@ -79,6 +81,22 @@ def _takes(bucket: Sequence[TrainingRow], length: int, token_budget: int) -> boo
     return length >= 0.75 * longest or longest * len(bucket) < token_budget / 8
 
 
+def packs(rows: Sequence[TrainingRow], token_budget: int) -> list[list[TrainingRow]]:
+    """Rows into micro-batches of at most `token_budget` tokens, or of one longer row: the longest first, each to the
+    first that has room for it."""
+    found: list[list[TrainingRow]] = []
+    room: list[int] = []
+    for row in sorted(rows, key=len, reverse=True):
+        place = next((number for number, left in enumerate(room) if len(row) <= left), None)
+        if place is None:
+            found.append([row])
+            room.append(token_budget - len(row))
+        else:
+            found[place].append(row)
+            room[place] -= len(row)
+    return found
+
+
 def share(rows: Sequence[TrainingRow], rank: int, world: int) -> list[TrainingRow]:
     """One rank's rows: the longest first to whoever has least, so that ranks finish together."""
     loads, own = [0] * world, []
@@ -90,13 +108,15 @@ def share(rows: Sequence[TrainingRow], rank: int, world: int) -> list[TrainingRo
     return own
 
 
-def collate(rows: Sequence[TrainingRow], *, pad_id: int = 0) -> MicroBatch:
+def collate(rows: Sequence[TrainingRow], *, pad_id: int = 0, packed: bool = False) -> MicroBatch:
     """The tensors of one micro-batch. The first token of a row is predicted by nothing, and is never trained."""
-    length = max(map(len, rows))
-    ids = np.full((len(rows), length), pad_id, dtype=np.int64)
+    longest = max(map(len, rows))
+    lengths = list(map(len, rows)) if packed else [longest] * len(rows)
+    starts = [0, *accumulate(lengths)]
+    ids = np.full(starts[-1], pad_id, dtype=np.int64)
     places = []
-    for number, each in enumerate(rows):
-        ids[number, : len(each)] = each.token_ids
+    for start, each in zip(starts, rows, strict=False):
+        ids[start : start + len(each)] = each.token_ids
         places.append(np.flatnonzero(each.mask[1:]) + 1)
     sizes = [len(place) for place in places]
 
@@ -113,8 +133,10 @@ def collate(rows: Sequence[TrainingRow], *, pad_id: int = 0) -> MicroBatch:
     # Numbered without gaps over the micro-batch: a pair (row, chunk) is one chunk.
     _, chunk = torch.unique(row * (int(chunk.max()) + 2 if len(chunk) else 1) + chunk + 1, return_inverse=True)
     return MicroBatch(
-        input_ids=torch.from_numpy(ids),
-        source=torch.from_numpy(np.concatenate([number * length + place - 1 for number, place in enumerate(places)])),
+        input_ids=torch.from_numpy(ids.reshape(1 if packed else len(rows), -1)),
+        source=torch.from_numpy(
+            np.concatenate([start + place - 1 for start, place in zip(starts, places, strict=False)])
+        ),
         target=gathered("token_ids").long(),
         behaviour=gathered("behaviour"),
         advantage=gathered("advantage"),
@@ -124,4 +146,5 @@ def collate(rows: Sequence[TrainingRow], *, pad_id: int = 0) -> MicroBatch:
         chunk=chunk,
         positive=repeated([each.positive for each in rows], torch.bool),
         rows=tuple(rows),
+        packed=packed,
     )

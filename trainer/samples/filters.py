@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from trainer.advantages import has_signal
 from trainer.samples.rollouts import Group, Rollout
+from trainer.schedule.ada import AdaRule
 
 
 class FilterConfig(BaseModel):
@@ -37,10 +38,13 @@ class FilterConfig(BaseModel):
     difficulty: tuple[float, float] | None = None
     """Keep groups whose share of positive attempts lies within, bounds included."""
     zero_variance: Literal["drop", "keep"] = "drop"
-    """Groups whose rewards tell attempts apart by nothing: their advantages are 0, and so is what they teach."""
+    """Groups whose rewards, before they are shaped by length, tell attempts apart by nothing: they teach nothing."""
     incomplete: Literal["keep", "pad", "drop"] = "keep"
     """Groups that lost attempts: kept as they are, or padded by repetition where more than half are valid (GLM-5,
     arXiv 2602.15763) and dropped otherwise, or dropped."""
+    pick: int | None = Field(default=None, ge=2)
+    """Attempts of a group that are trained, half of either outcome as far as there are so many; the others stay in the
+    group's mean (Reinforce-Ada's pool, arXiv 2510.04996)."""
     positive_only: bool = False
     """Attempts without a positive outcome stay out of the loss."""
 
@@ -86,8 +90,8 @@ def filter_rollouts(
     return replace(group, rollouts=tuple(map(judged, group.rollouts)))
 
 
-def refuse_group(group: Group, config: FilterConfig, *, positive_reward: float) -> str | None:
-    """Why a whole group is left out; None if it is not."""
+def refuse_group(group: Group, config: FilterConfig, *, positive_reward: float, signal: bool) -> str | None:
+    """Why a whole group is left out; None if it is not. `signal` says whether its rewards differ."""
     known = [reward for reward in group.rewards if reward is not None]
     if not known:
         return "no_valid_reward"
@@ -95,11 +99,24 @@ def refuse_group(group: Group, config: FilterConfig, *, positive_reward: float) 
         low, high = config.difficulty
         if not low <= sum(reward >= positive_reward for reward in known) / len(known) <= high:
             return "difficulty"
-    if config.zero_variance == "drop" and not has_signal(group.rewards):
+    if config.zero_variance == "drop" and not signal:
         return "single" if len(known) == 1 else "zero_variance"
     if config.incomplete == "keep" or group.valid >= group.size:
         return None
     return "incomplete" if config.incomplete == "drop" or group.valid * 2 <= group.size else None
+
+
+def picked(group: Group, number: int, *, positive_reward: float, random: Random) -> Group:
+    """The group with at most so many attempts in the loss, drawn for balance; the others stay in its mean."""
+    free = [rollout for rollout in group.rollouts if rollout.excluded is None]
+    outcomes = [float(rollout.reward is not None and rollout.reward >= positive_reward) for rollout in free]
+    chosen = {free[place].rollout_id for place in AdaRule(keep=number).picked(outcomes, random)}
+
+    def judged(rollout: Rollout) -> Rollout:
+        left = rollout.excluded is None and rollout.rollout_id not in chosen
+        return rollout.without("not_picked") if left else rollout
+
+    return replace(group, rollouts=tuple(map(judged, group.rollouts)))
 
 
 def padded(group: Group) -> Group:

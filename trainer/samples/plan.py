@@ -5,33 +5,40 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import UsageError
 from harness.export.schema import RLSample
 from trainer import advantages as adv
 from trainer.config import TrainConfig
+from trainer.credit import settled
 from trainer.losses.recipes import Advantage
 from trainer.losses.weights import StepCounts, row_weights
 from trainer.samples.batch import StepBatch, TrainingRow
 from trainer.samples.breaker import CumulativeBreaker, WindowBreaker
 from trainer.samples.conduct import counts_of, sequences_of, without_tool_errors
-from trainer.samples.filters import count, filter_rollouts, padded, refuse_group
+from trainer.samples.curriculum import Curriculum
+from trainer.samples.filters import count, filter_rollouts, padded, picked, refuse_group
+from trainer.samples.rewards import Rewards
 from trainer.samples.rollouts import Group, Rollout, group_of
-from trainer.shaping import length_rewards, overlong_penalty
 
 
 @dataclass(slots=True)
 class _Draft:
     """Groups gathered for one step."""
 
+    positive_only: bool
     groups: list[Group] = field(default_factory=list)
     filtered: Counter[str] = field(default_factory=Counter)
     seen: int = 0
     rewards: list[float] = field(default_factory=list)
+    solved: list[tuple[bool, ...]] = field(default_factory=list)
+    signal: list[bool] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
     sequences: list[tuple[tuple[str, ...], ...]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
 
@@ -49,6 +56,10 @@ class Planner:
             if rule.rule == "cumulative"
             else WindowBreaker(rule.limit, window=rule.window, minimum=rule.minimum)
         )
+        self._curriculum = Curriculum(
+            steps=config.positive_only_steps, quality=config.positive_only_until, window=rule.window
+        )
+        self._rewards = Rewards(config.rewards)
 
     @property
     def halted(self) -> str | None:
@@ -62,7 +73,7 @@ class Planner:
 
         A batch without rows is no step. `version` is that of the weights before step 0; every step makes the next one.
         """
-        step, draft = first_step, _Draft()
+        step, draft = first_step, self._draft(first_step)
         for rows in groups:
             current = None if version is None else version + step
             self._take(draft, group_of(rows), step, current)
@@ -70,7 +81,8 @@ class Planner:
                 return
             if len(draft.groups) == self._config.groups_per_step:
                 batch = self._batch(draft, step, current)
-                step, draft = step + bool(batch.rows), _Draft()
+                step += bool(batch.rows)
+                draft = self._draft(step)
                 yield batch
         if draft.groups or draft.seen:
             yield self._batch(draft, step, None if version is None else version + step)
@@ -81,16 +93,31 @@ class Planner:
 
     def state(self) -> dict[str, Any]:
         """What outlives a batch, for a checkpoint."""
-        return self._breaker.state()
+        return {
+            "breaker": self._breaker.state(),
+            "curriculum": self._curriculum.state(),
+            "rewards": self._rewards.state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on where another planner's `state` was taken."""
-        self._breaker.restore(state)
+        self._breaker.restore(state["breaker"])
+        self._curriculum.restore(state["curriculum"])
+        self._rewards.restore(state["rewards"])
+
+    def _draft(self, step: int) -> _Draft:
+        return _Draft(positive_only=self._curriculum.positive_only(step))
 
     def _take(self, draft: _Draft, group: Group, step: int, version: int | None) -> None:
         config = self._config
         draft.seen += 1
-        draft.rewards += [reward for reward in group.rewards if reward is not None]
+        positive = config.rewards.positive
+        known = [reward for reward in group.rewards if reward is not None]
+        draft.rewards += known
+        draft.solved.append(tuple(reward >= positive for reward in known))
+        draft.signal += [adv.has_signal(self._rewards.earned(group))] if known else []
+        draft.parts.update(key for rollout in group.rollouts for key in rollout.rows[0].reward_parts)
+        self._curriculum.saw(group.valid / group.size)
         draft.sequences.append(sequences_of(group))
         draft.calls += counts_of(group.rollouts)
         bad = group.broken >= config.breaker.broken_share * group.size
@@ -98,12 +125,11 @@ class Planner:
             draft.filtered["broken_group"] += 1
             return
         filters = config.filters
-        if step < config.positive_only_steps:
+        if draft.positive_only:
             filters = filters.model_copy(update={"positive_only": True, "zero_variance": "keep"})
-        by_group = self._advantage(step) not in ("batch_mean", "none")
+        by_group = self._advantage(draft) not in ("batch_mean", "none")
         if not by_group:
             filters = filters.model_copy(update={"zero_variance": "keep"})
-        positive = config.rewards.positive
         group = filter_rollouts(
             group,
             filters,
@@ -112,11 +138,16 @@ class Planner:
             max_tokens=self._max_tokens,
             needs_logprobs=config.needs_logprobs,
         )
+        if filters.pick is not None:
+            random = Random(f"{config.seed}:{step}:{group.group_id}")  # noqa: S311 - no secret
+            group = picked(group, filters.pick, positive_reward=positive, random=random)
         draft.filtered += count(group)
         if filters.mask_tool_errors:
             group, turns = without_tool_errors(group)
             draft.filtered += Counter(tool_error_turns=turns)
-        refused = refuse_group(group, filters, positive_reward=positive)
+        refused = refuse_group(
+            group, filters, positive_reward=positive, signal=adv.has_signal(self._rewards.earned(group))
+        )
         if refused is not None:
             draft.filtered[refused] += 1
             return
@@ -129,17 +160,18 @@ class Planner:
         else:
             draft.filtered["nothing_to_train"] += 1
 
-    def _advantage(self, step: int) -> Advantage:
+    def _advantage(self, draft: _Draft) -> Advantage:
+        if self._config.critic is not None:
+            return "none"  # the reward itself, until the critic has judged it
+        chosen = self._config.advantage or self._config.recipe.advantage
         # Centring a group of successes on itself would leave nothing of them.
-        if step < self._config.positive_only_steps:
-            return "batch_mean"
-        return self._config.advantage or self._config.recipe.advantage
+        return "batch_mean" if draft.positive_only and chosen != "none" else chosen
 
     def _batch(self, draft: _Draft, step: int, version: int | None) -> StepBatch:
         config = self._config
-        _require_parts(draft.groups, config.rewards.parts)
-        rewards = [self._rewards(group) for group in draft.groups]
-        estimate = _estimate(self._advantage(step), rewards)
+        self._rewards.require(draft.parts)
+        rewards = self._rewards.of(draft.groups, step)
+        estimate = _estimate(self._advantage(draft), rewards)
         kept = [
             (rollout, advantage)
             for group, own in zip(draft.groups, rewards, strict=True)
@@ -156,35 +188,26 @@ class Planner:
             counts=counts,
             max_tokens=config.max_tokens,
         )
+        made = tuple(
+            self._row(row, rollout, advantage, weight, version)
+            for (row, rollout, advantage), weight in zip(rows, weights, strict=True)
+        )
+        # Successes alone have no mean to be centred on.
+        whiten = config.whitened and not draft.positive_only
+        if config.critic is None:
+            made = settled(made, whiten=whiten, negative_weight=config.negative_weight)
         return StepBatch(
-            rows=tuple(
-                self._row(row, rollout, advantage, weight, version)
-                for (row, rollout, advantage), weight in zip(rows, weights, strict=True)
-            ),
+            rows=made,
             counts=counts,
             groups=len(draft.groups),
+            whiten=whiten and config.critic is not None,
             filtered=draft.filtered,
             rewards=tuple(draft.rewards),
+            solved=tuple(draft.solved),
+            signal=tuple(draft.signal),
             sequences=tuple(draft.sequences),
             calls=draft.calls,
         )
-
-    def _rewards(self, group: Group) -> list[float | None]:
-        """What is learned from: the headline or weighted parts, shaped by length."""
-        config = self._config.rewards
-        rewards = [_reward(rollout, config.parts) for rollout in group.rollouts]
-        known = [number for number, reward in enumerate(rewards) if reward is not None]
-        if config.overlong is not None:
-            longest, cache = config.overlong
-            for number in known:
-                length = group.rollouts[number].sampled
-                rewards[number] = (rewards[number] or 0.0) + overlong_penalty(length, max_length=longest, cache=cache)
-        if config.length_weight and known:
-            lengths = [group.rollouts[number].sampled for number in known]
-            right = [(group.rollouts[number].reward or 0.0) >= config.positive for number in known]
-            for number, extra in zip(known, length_rewards(lengths, right), strict=True):
-                rewards[number] = (rewards[number] or 0.0) + config.length_weight * extra
-        return rewards
 
     def _row(
         self, row: RLSample, rollout: Rollout, advantage: float, weight: float, version: int | None
@@ -192,8 +215,6 @@ class Planner:
         config = self._config
         oldest = rollout.oldest_version
         positive = rollout.reward is not None and rollout.reward >= config.rewards.positive
-        if not positive:
-            advantage *= config.negative_weight
         chunk = np.asarray(row.chunk_ids, dtype=np.int32)
         processed = row.logprobs_mode != "raw" and row.temperature is not None
         return TrainingRow(
@@ -222,26 +243,13 @@ class Planner:
         return returns[np.maximum(chunk, 0)]
 
 
-def _require_parts(groups: Sequence[Group], parts: dict[str, float]) -> None:
-    """Raises UsageError where no attempt has any of the parts: all rewards would be 0."""
-    told = {key for group in groups for rollout in group.rollouts for key in rollout.rows[0].reward_parts}
-    if groups and parts and not told & parts.keys():
-        known = ", ".join(sorted(told)) or "none at all"
-        raise UsageError(f"rewards.parts: no attempt has the part {' or '.join(parts)}; there is {known}")
-
-
-def _reward(rollout: Rollout, parts: dict[str, float]) -> float | None:
-    if rollout.reward is None or not parts:
-        return rollout.reward
-    own = rollout.rows[0].reward_parts
-    return sum(weight * own[key] for key, weight in parts.items() if key in own)
-
-
 def _estimate(name: Advantage, groups: Sequence[adv.Rewards]):  # type: ignore[no-untyped-def]
     if name == "group_mean":
         return adv.group_mean
     if name == "group_std":
         return adv.group_std
+    if name == "group_std_population":
+        return partial(adv.group_std, flavour="population")
     if name == "leave_one_out":
         return adv.leave_one_out
     baseline = adv.batch_mean(groups) if name == "batch_mean" else 0.0

@@ -15,6 +15,8 @@ from harness.proxy.dialects.protocol import Json, Kind, Trouble, mapping, plain,
 
 _SAID = ("output", "result")
 """Fields of a result that hold what a function said, where nothing else stands beside them."""
+_MARKS = {"thought", "thoughtSignature", "thought_signature"}
+"""Fields of a part that say nothing by themselves."""
 
 
 def field(value: Json, name: str) -> Any:
@@ -80,7 +82,7 @@ def _answer(parts: list[Json], position: int) -> dict[str, Any]:
             function = {"name": str(call.get("name") or ""), "arguments": _dumped(call.get("args") or {})}
             call_id = str(call.get("id") or f"call_{position}_{len(calls)}")
             calls.append({"id": call_id, "type": "function", "function": function})
-        else:
+        elif part.keys() - _MARKS:
             raise Trouble(Kind.MALFORMED, f"contents: the model's parts with {_kinds(part)} cannot be passed on")
     text = "".join(texts[False])
     message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}

@@ -191,8 +191,8 @@ def _drop_all(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE SCHEMA {_POSTGRES_SCHEMA}")
         return
     quote = connection.dialect.identifier_preparer.quote
-    for name in sa.inspect(connection).get_table_names():
-        connection.exec_driver_sql(f"DROP TABLE {quote(name)}")
+    for name in sorted(sa.inspect(connection).get_table_names()):  # a virtual one before its parts, which go with it
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quote(name)}")
 
 
 def _url(place: str) -> URL:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.store.files import read_json
-from harness.store.layout import JobPaths
+from harness.store.files import read_table
+from harness.store.layout import JobPaths, folders_in
 
 
 @dataclass(slots=True)
@@ -31,20 +31,16 @@ def is_job(folder: Path) -> bool:
     """Whether a folder is a job's own, and not one that holds jobs. A trial is neither."""
     if (folder / "lock.json").is_file() and not is_trial(folder):
         return True
-    try:
-        document = read_json(folder / "result.json")
-    except (OSError, ValueError):
+    document = read_table(folder / "result.json")
+    if not document:
         return (folder / "config.json").is_file() and not (folder / "trial.log").exists()
-    return isinstance(document, dict) and "trial_name" not in document
+    return "trial_name" not in document
 
 
 def is_trial(folder: Path) -> bool:
     """Whether a folder is a trial's: its `result.json` names it."""
-    try:
-        document = read_json(folder / "result.json")
-    except (OSError, ValueError):
-        return (folder / "trial.log").is_file()
-    return isinstance(document, dict) and "trial_name" in document
+    document = read_table(folder / "result.json")
+    return "trial_name" in document if document else (folder / "trial.log").is_file()
 
 
 def jobs_in(folders: list[Path]) -> list[JobPaths]:
@@ -55,37 +51,26 @@ def jobs_in(folders: list[Path]) -> list[JobPaths]:
             raise UsageError(f"{folder} is not a folder; name a job, or the folder that holds jobs")
         if is_trial(folder):
             raise UsageError(f"{folder} is a trial; name its job: {folder.parent}")
-        below = [folder] if is_job(folder) else [folder / name for name in job_names(folder)]
+        below = [folder] if is_job(folder) else [folder / name for name in folders_in(folder)]
         found.update({each.resolve(): JobPaths(each) for each in below})
     return list(found.values())
-
-
-def job_names(root: Path) -> list[str]:
-    """The folders below a folder of jobs, by name. Raises OSError."""
-    with os.scandir(root) as entries:
-        return sorted(
-            entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-        )
 
 
 def look_at(job: Path) -> Seen:
     """A job's trials. Raises OSError when its folder cannot be listed."""
     seen = Seen()
-    with os.scandir(job) as entries:
-        for entry in entries:
-            if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
-                continue
-            try:
-                found = os.lstat(f"{entry.path}/result.json")
-            except OSError:
-                seen.unfinished += _was_meant(entry.path)
-                continue
-            if not _is_text(entry.name):
-                seen.nameless.append(ascii(entry.name))
-            elif stat.S_ISREG(found.st_mode):
-                seen.fingerprints[entry.name] = f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
-            else:
-                seen.fingerprints[entry.name] = "not a file"
+    for name in folders_in(job):
+        try:
+            found = os.lstat(f"{job}/{name}/result.json")
+        except OSError:
+            seen.unfinished += _was_meant(f"{job}/{name}")
+            continue
+        if not _is_text(name):
+            seen.nameless.append(ascii(name))
+        elif stat.S_ISREG(found.st_mode):
+            seen.fingerprints[name] = f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
+        else:
+            seen.fingerprints[name] = "not a file"
     return seen
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from harness.store.index.database import Database
 from harness.store.index.entry import Unreadable, read_entry
-from harness.store.index.folders import job_names, look_at
+from harness.store.index.folders import look_at
 from harness.store.index.rows import Entry
 from harness.store.index.write import Looked, forget, known_jobs, known_trials, number_attempts, put
+from harness.store.layout import folders_in
 
 BATCH = 400
 """Trials in one transaction: what a kill costs at most, and how long another writer may have to wait."""
@@ -78,7 +79,7 @@ class Refresh:
 
     def _root(self, root: str, folder: Path) -> None:
         try:
-            jobs = job_names(folder)
+            jobs = folders_in(folder)
         except OSError:
             self.done.absent.append(str(folder))
             return

@@ -6,33 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import GenericFunction
 
 from harness.failures import Outcome
 from harness.store.index.fields import FIELDS, Place
 from harness.store.index.filter import Filter, Term, Value
 from harness.store.index.tables import behaviour, calls, labels, rewards, trials
+from harness.store.index.text_index import contains, likely, narrowing
 
 Condition = sa.ColumnElement[bool]
-
-
-class position(GenericFunction[int]):
-    """Where a text begins in another, from 1; 0 where it is not there. Letters' case counts."""
-
-    type = sa.Integer()
-    inherit_cache = True
-    name = "text_position"
-
-
-@compiles(position, "sqlite")
-def _sqlite_position(element: Any, compiler: Any, **options: Any) -> str:
-    return f"instr({compiler.process(element.clauses, **options)})"
-
-
-@compiles(position, "postgresql")
-def _postgres_position(element: Any, compiler: Any, **options: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **options)})"
 
 
 def select_trials(wanted: Filter, limit: int | None = None, offset: int = 0) -> sa.Select[Any]:
@@ -91,10 +72,19 @@ def conditions(wanted: Filter) -> Sequence[Condition]:
     found = [_condition(term) for term in wanted.terms if term.field.place is not Place.CALL]
     of_calls = [term for term in wanted.terms if term.field.place is Place.CALL]
     if of_calls:
-        of_calls.sort(key=lambda term: "~" in term.op)  # looking into a text costs most: last, for the fewest
-        compared = [_compare(calls.c[term.field.column], term) for term in of_calls]
-        found.append(trials.c.id.in_(sa.select(calls.c.trial_id).where(*compared)))
+        found.append(trials.c.id.in_(sa.select(calls.c.trial_id).where(*_of_call(of_calls))))
     return found
+
+
+def _of_call(terms: Sequence[Term]) -> Sequence[Condition]:
+    """What a call must be."""
+    # Looking into a text costs most: last, for the fewest.
+    ordered = sorted(terms, key=lambda term: "~" in term.op)
+    compared = [_compare(calls.c[term.field.column], term) for term in ordered]
+    within = (term for term in ordered if term.op == "~" and term.field.column == calls.c.command.name)
+    hits = [narrowing(calls, [_text(value) for value in term.values if value is not None]) for term in within]
+    known = [hit for hit in hits if hit is not None]
+    return [*known, *map(likely, compared)] if known else compared
 
 
 def _condition(term: Term) -> Condition:
@@ -154,7 +144,7 @@ def _compare(column: sa.ColumnElement[Any], term: Term) -> Condition:
                 found = sa.or_(found, column.is_(None))
             return found if term.op == "=" else sa.not_(sa.func.coalesce(found, sa.false()))
         case "~" | "!~":
-            within = sa.or_(*(position(column, _text(value)) > 0 for value in known))
+            within = sa.or_(*(contains(column, _text(value)) for value in known))
             return within if term.op == "~" else sa.not_(sa.func.coalesce(within, sa.false()))
         case "<":
             return column < known[0]

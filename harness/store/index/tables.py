@@ -7,7 +7,8 @@
     behaviour   the numbers of its behaviour
     calls       its tool calls, in order
 
-`id` of files and trials, and `trial_id` of the others, are the same number.
+`id` of files and trials, and `trial_id` of the others, are the same number. The texts of commands have an index of
+their own, `text_index`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, get_type_hints
 import sqlalchemy as sa
 
 from harness.records import Behaviour
+from harness.store.index import text_index
 from harness.store.index.rows import CallRow, TrialRow
 
 LAYOUT = 1
@@ -103,10 +105,12 @@ behaviour = sa.Table(
 calls = sa.Table(
     "calls",
     metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
     sa.Column(*_TRIAL_ID, nullable=False, index=True),
     *_columns(CallRow),
     sa.Index("calls_by_exit", "exit_code", "tool", "trial_id"),
 )
+text_index.attach(calls, "command")
 
 OF_A_TRIAL = (labels, rewards, behaviour, calls)
 """What hangs on a trial by `trial_id`."""

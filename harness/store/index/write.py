@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from harness.store.index import text_index
 from harness.store.index.rows import CallRow, Entry, TrialRow
 from harness.store.index.tables import OF_A_TRIAL, behaviour, calls, files, labels, rewards, trials
 
@@ -73,6 +74,7 @@ def put(connection: sa.Connection, root: str, job: str, batch: Sequence[Looked])
             _add(rows, number, looked.entry)
     for table, values in rows.items():
         connection.execute(table.insert(), values)
+    text_index.enter(connection, calls, "command", calls.c.trial_id >= first)
     if any(each.entry is not None and not each.entry.row.numbered for each in batch):
         number_attempts(connection, root, job)
 
@@ -97,6 +99,7 @@ def forget(connection: sa.Connection, ids: Iterable[int]) -> None:
     """Remove everything about these trials."""
     remaining = iter(ids)
     while some := list(islice(remaining, _PER_STATEMENT)):
+        text_index.remove(connection, calls, "command", calls.c.trial_id.in_(some))
         for table in OF_A_TRIAL:
             connection.execute(table.delete().where(table.c.trial_id.in_(some)))
         for table in (trials, files):

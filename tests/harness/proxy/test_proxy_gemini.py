@@ -212,7 +212,7 @@ async def test_a_result_that_is_said_twice_is_one(tmp_path: Path) -> None:
     results = [_result("weather", id, output=id) for id in ("a", "a", "b", "b")]
     history = [
         _content("user", types.Part(text="x")),
-        _content("model", _call("weather", "a"), _call("weather", "b")),
+        _content("model", _call("weather", "a"), _call("weather", "b"), types.Part(thought_signature=b"s")),
         _content("user", *results),
     ]
     async with speaking(tmp_path, completion("ok")) as (upstream, _, models):
@@ -346,6 +346,7 @@ async def test_what_is_not_served_is_not_found(path: str, tmp_path: Path) -> Non
         headers = {"x-goog-api-key": trial.lease.key}
         answer = await client.post(f"{trial.lease.google_base_url}/v1beta/{path}", json={}, headers=headers)
     assert (answer.status_code, answer.json()["error"]["status"], upstream.requests) == (404, "NOT_FOUND", [])
+    assert ("?alt=sse" in answer.text) is ("stream" in path)
 
 
 async def test_an_event_is_whole_json_after_its_mark(tmp_path: Path) -> None:
