@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pytest bench install-dev clean
+.PHONY: help demo flywheel test lint pytest bench install-dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 
 help:
 	@echo "make demo   install into $(VENV) and run the bundled suite in local sandboxes"
+	echo "make flywheel  a small model learns a shell task in local sandboxes: minutes, no GPU (installs torch)"
 	echo "make test   lint, types and tests (CI=true: slow ones too, and Docker is required)"
 	echo "make lint   ruff and mypy"
 	echo "make bench  the measured promises"
@@ -20,6 +21,9 @@ help:
 
 demo: $(VENV)/.installed
 	@$(BIN)/harness $(DEMO) --name "demo-$$(date +%Y%m%d-%H%M%S)"
+
+flywheel: $(VENV)/.installed-flywheel
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/flywheel/run.sh jobs full
 
 test: lint pytest
 
@@ -45,6 +49,13 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
+
+$(VENV)/.installed-flywheel: pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV), with the trainer for the CPU"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu ||
+		echo "no CPU build of torch could be had: installing the usual one"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[train,proxy,llm,evals,report]'
+	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV), with the development tools"

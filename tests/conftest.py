@@ -30,7 +30,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 _GRACE_SEC = 2.0
-_MULTIPROCESSING = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
+_PER_PROCESS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"backends/local/doorman.py")
+"""Helpers that a process starts once and that end with it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -193,7 +194,7 @@ def _children() -> set[int]:
             found.update(map(int, listing.read_text().split()))
         except OSError:  # the thread ended meanwhile
             continue
-    return {pid for pid in found if not any(name in _command_line(pid) for name in _MULTIPROCESSING)}
+    return {pid for pid in found if not any(name in _command_line(pid) for name in _PER_PROCESS)}
 
 
 def _command_line(pid: int) -> bytes:

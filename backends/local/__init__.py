@@ -4,8 +4,11 @@ The host's `/usr` and a minimal `/etc` serve, read-only, as the image; every oth
 removed at the end. How it holds:
 
 - One namespace per sandbox, made by bubblewrap, or by `unshare` where that is missing (`namespaces`). Its pid 1 reads
-  a pipe whose other end only this process holds, so a sandbox never outlives its harness. Commands enter by `nsenter`
-  and write to the host's own pipes, and background processes survive from one to the next (`process`).
+  a pipe whose other end only this process holds, so a sandbox never outlives its harness. Commands are started by a
+  small process that stands outside (`doorman`, `entry`), write to the host's own pipes, and background processes
+  survive from one to the next (`process`).
+- Nothing of one sandbox is used for the next: namespaces and private folders are always new. With `TMPDIR` on a file
+  system in memory (/dev/shm) a sandbox costs a third less, and its files count as memory.
 - Run as root, everything starts as an unprivileged uid drawn for that one sandbox: root inside is a nobody outside,
   and two sandboxes cannot reach each other's files. Commands hold no capability and can gain none; pid 1 keeps one,
   harmless, which is what keeps commands from tracing it.

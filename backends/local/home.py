@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 
 from backends.errors import SandboxStartError, SandboxUnsupported
@@ -111,13 +112,13 @@ def fill(home: Home, directories: Iterable[str]) -> Path | None:
             if not sources.is_dir():
                 sources.mkdir()
                 made.append(sources)
-        for part in Path(path).parts:
-            if part != "/":
+        for part in path.split("/"):
+            if part:
                 place /= part
-                if not place.is_dir():
-                    place.mkdir()
+                with suppress(FileExistsError):
+                    os.mkdir(place)  # noqa: PTH102 - one call
                     made.append(place)
-        place.chmod(mode)
+        os.chmod(place, mode)  # noqa: PTH101
 
     for path in _MOUNTED:
         directory(path)
@@ -243,7 +244,12 @@ def _draw_uid() -> int:
 
 def _parent() -> Path:
     """Where the folders lie: the temporary directory, or one that another uid can reach as well."""
-    for candidate in (Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/tmp")):  # noqa: S108
+    return _reachable(tempfile.gettempdir())
+
+
+@cache
+def _reachable(temporary: str) -> Path:
+    for candidate in (Path(temporary), Path("/var/tmp"), Path("/tmp")):  # noqa: S108
         resolved = candidate.resolve()
         if os.geteuid() != 0 or all(part.stat().st_mode & 0o001 for part in (resolved, *resolved.parents)):
             return resolved

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from backends.errors import SandboxBuildError, SandboxUnsupported
-from backends.local.process import CLEAN_ENV
+from backends.local.spawn import CLEAN_ENV
 
 _IGNORED = {"LABEL", "CMD", "EXPOSE", "MAINTAINER", "STOPSIGNAL"}
 _ARCHIVE = re.compile(r"\.(tar|tgz|tbz2?|txz|tar\.\w+)$")

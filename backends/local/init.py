@@ -7,13 +7,12 @@ import json
 import os
 import select
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from backends.errors import SandboxStartError
-from backends.local.process import settle, spawn
+from backends.local.spawn import settle, spawn
 
 _INFO_FD = 3
 _MESSAGE_BYTES = 4096
@@ -26,9 +25,9 @@ class Init:
 
     def __init__(self, pid: int, *, starter: int, lifeline: int) -> None:
         self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
         self._starter = starter
         self._lifeline = lifeline
-        self._pidfd = os.pidfd_open(pid)
         self._killed = False
 
     def alive(self) -> bool:
@@ -36,23 +35,22 @@ class Init:
         if self._killed:
             return False
         poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
+        poll.register(self.pidfd, select.POLLIN)
         return not poll.poll(0)
 
-    def kill(self, wake: Callable[[], None] = lambda: None) -> None:
+    async def kill(self) -> None:
         """Kill the namespace and wait until everything in it is gone. Idempotent.
 
-        It is gone only when all that died in it are reaped; `wake` goes on reminding those who must do that.
+        It is gone only when all that died in it are reaped; commands are by whoever awaits them, on this event loop.
         """
         if self._killed:
             return
         self._killed = True
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        while os.waitpid(self._starter, os.WNOHANG) == (0, 0):
-            wake()
-            time.sleep(_POLL_SEC)
-        os.close(self._pidfd)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        while os.waitpid(self._starter, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222 - it does not block
+            await asyncio.sleep(_POLL_SEC)
+        os.close(self.pidfd)
         os.close(self._lifeline)
 
 

@@ -1,9 +1,8 @@
-"""How a namespace is made and entered: the argument lists for bubblewrap, for unshare, and for neither."""
+"""How a namespace is made: the argument lists for bubblewrap and for unshare, and which of them works here."""
 
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -128,40 +127,6 @@ def start_argv(
     return [*argv, "sh", "-c", setup, "sandbox", str(root), str(source_dir or ""), *shown]
 
 
-def enter_argv(
-    isolation: Isolation, pid: int, *, uid: int | None, network: bool, tag: int, limits: Limits
-) -> list[str]:
-    """Run `sh` on descriptor 3 in the namespace of `pid`: without capabilities, within `limits`, tagged.
-
-    Limits are set inside, last, so that commands at their limit of processes cannot keep the next one out.
-    """
-    argv = [_tool("prlimit"), f"--rttime={tag}:{tag}", "--core=0:0"]
-    for option, kind, value in (
-        ("nproc", resource.RLIMIT_NPROC, limits.processes),
-        ("fsize", resource.RLIMIT_FSIZE, limits.file_bytes),
-        ("data", resource.RLIMIT_DATA, limits.data_bytes),
-    ):
-        if value is not None:
-            hard = resource.getrlimit(kind)[1]
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            argv.append(f"--{option}={most}:{most}")
-    if isolation is Isolation.NONE:
-        return [*argv, _tool("setpriv"), "--no-new-privs", "--pdeathsig", "KILL", "sh", "/dev/fd/3"]
-    argv += [_tool("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "sh", "/dev/fd/3"]
-    return [*_nsenter(pid, uid, network), *argv]
-
-
-def seal_argv(pid: int, *, uid: int | None, network: bool) -> list[str]:
-    """Forbid namespaces within the namespace: commands need none, and the kernel has had holes there."""
-    return [*_nsenter(pid, uid, network), "sh", "-c", "echo 0 >/proc/sys/user/max_user_namespaces"]
-
-
-def _nsenter(pid: int, uid: int | None, network: bool) -> list[str]:
-    # As the sandbox's own uid, so that even a pid that came to mean another process could not be entered.
-    argv = [*as_user(uid), _tool("nsenter"), f"--target={pid}", "-U", "-m", "-p", "-i", "-u", "-r", "-w"]
-    return [*argv, "--preserve-credentials", *([] if network else ["-n"])]
-
-
 _TRIALS = {
     Isolation.BWRAP: "--ro-bind / / --proc /proc --dev /dev --unshare-all --unshare-user --uid 0 --gid 0 --as-pid-1 "
     "--die-with-parent --new-session --cap-drop ALL --cap-add CAP_WAKE_ALARM",
@@ -183,7 +148,7 @@ def probe(only: Isolation | None = None) -> Probe:
     if only is Isolation.NONE:
         return Probe(Isolation.NONE, ("it was asked for",))
     reasons = []
-    needed = [name for name in ("setpriv", "nsenter", "prlimit", "tar") if tool(name) is None]
+    needed = [name for name in ("setpriv", "tar") if tool(name) is None]
     if needed:
         return Probe(Isolation.NONE, (f"{', '.join(needed)} not found",))
     for isolation, trial in _TRIALS.items():

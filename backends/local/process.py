@@ -8,45 +8,35 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
 
+from backends.local.entry import DOORMAN, Entry, NotStarted, answered, told
+from backends.local.spawn import CLEAN_ENV, settle
 from backends.local.streams import Leftovers, Stream
 from backends.local.tags import kill_tagged
 from backends.spec import ExecuteResponse, cut_utf8
 
 _REAP_SEC = 0.02
 _ATTEMPTS = 25
-CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
-"""All that a command inherits. Variables of the caller come through the script, never through argv or this."""
-
 
 # The shell's first act moves the offset of the descriptor that we share with it, which proves that it started.
 _HEAD = b"\nread -r _ <&3; exec 3<&-; umask 022; "
 
 
-class NotStarted(Exception):
-    """The command's shell never ran, so its exit code says nothing of the command."""
-
-
 async def run(
-    argv: list[str],
+    entry: Entry,
     *,
-    tag: int,
     script: bytes,
     stdin: bytes | int | None,
     stdout: int | None = None,
     timeout: float,
     max_output: int,
     leftovers: Leftovers,
-    entered: set[int],
     kill_all: Callable[[], None],
 ) -> ExecuteResponse:
-    """Run `argv`, a shell on its descriptor 3, and wait for it, at most `timeout` seconds.
+    """Run `script` in a shell and wait for it, at most `timeout` seconds.
 
     `stdin` is content, a descriptor, or None for nothing; `stdout` a descriptor that takes the place of capturing.
-    The pid that waits for the command outside of its namespace stands in `entered` meanwhile. `kill_all` is the last
-    resort against a command that forks faster than its processes can be found.
+    `kill_all` is the last resort against a command that forks faster than its processes can be found.
     Raises NotStarted if what should have become that shell gave up before.
     """
     loop = asyncio.get_running_loop()
@@ -56,8 +46,16 @@ async def run(
     pid = pidfd = -1
     ended = timed_out = False
     try:
-        pid = _start(argv, text, stdin, out.write_end if stdout is None else stdout, err.write_end)
-        entered.add(pid)
+        source = _source(stdin)
+        try:
+            written = out.write_end if stdout is None else stdout
+            answer = DOORMAN.ask(entry, CLEAN_ENV, source, written, err.write_end, text)
+        finally:
+            os.close(source)
+        try:
+            await told(answer)
+        finally:
+            pid = answered(answer)  # also for a caller that was cancelled: what has started has to be ended
         out.start(loop)
         err.start(loop)
         pidfd = os.pidfd_open(pid)
@@ -75,8 +73,7 @@ async def run(
             os.close(pidfd)
         if pid >= 0:
             if not ended:
-                _kill_command(pid, tag, kill_all)
-            entered.discard(pid)
+                _kill_command(pid, entry.tag, kill_all)
             _, status = os.waitpid(pid, 0)  # noqa: ASYNC222 - it has ended
         leftovers.take(out)
         leftovers.take(err)
@@ -96,45 +93,10 @@ async def run(
     )
 
 
-def settle(future: asyncio.Future[None]) -> None:
-    """Wake who waits for `future`, once."""
-    if not future.done():
-        future.set_result(None)
-
-
-def spawn(argv: list[str], *descriptors: int) -> int:
-    """Start `argv` in a session of its own, with `descriptors` as its 0, 1, 2, ... and no other. Returns its pid."""
-    places = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)]
-    closed = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inherited() if fd >= len(descriptors)]
-    return os.posix_spawn(
-        argv[0],
-        argv,
-        CLEAN_ENV,
-        file_actions=[*places, *closed],
-        setsid=True,
-        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT),
-    )
-
-
-@cache
-def _inherited() -> tuple[int, ...]:
-    """Descriptors that this process was itself given and that children would inherit; Python's own are not."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names, not paths
-        with suppress(OSError):
-            if os.get_inheritable(int(name)):
-                found.append(int(name))
-    return tuple(found)
-
-
-def _start(argv: list[str], text: int, stdin: bytes | int | None, out: int, err: int) -> int:
+def _source(stdin: bytes | int | None) -> int:
     if isinstance(stdin, int):
-        return spawn(argv, stdin, out, err, text)
-    source = os.open(os.devnull, os.O_RDONLY) if stdin is None else _memory_file(stdin)
-    try:
-        return spawn(argv, source, out, err, text)
-    finally:
-        os.close(source)
+        return os.dup(stdin)
+    return os.open(os.devnull, os.O_RDONLY) if stdin is None else _memory_file(stdin)
 
 
 def _memory_file(content: bytes) -> int:
@@ -147,27 +109,30 @@ def _memory_file(content: bytes) -> int:
 
 
 def _kill_command(pid: int, tag: int, kill_all: Callable[[], None]) -> None:
-    """Kill a command that `pid` entered the namespace for: what is inside first, so that `pid` can reap its child."""
+    """Kill a command and all that it started; `pid` is left to be reaped."""
     pidfd = os.pidfd_open(pid)
     for _ in range(_ATTEMPTS):
         # More than once, since it may be on its way in and not have its tag yet.
-        if not kill_tagged(tag, tag + 1, spare=pid):
+        if not kill_tagged(tag, tag + 1):
             kill_all()
         if select.select([pidfd], [], [], _REAP_SEC)[0]:
             break
     else:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         select.select([pidfd], [], [])
-        kill_tagged(tag, tag + 1, spare=pid)
+        kill_tagged(tag, tag + 1)
     os.close(pidfd)
 
 
-def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
-    """Run `argv`, a shell on its descriptor 3, and wait for it, on no event loop."""
+def run_blocking(entry: Entry, script: bytes, *, timeout: float) -> int | None:
+    """Run `script` in a shell and wait for it, on no event loop. Its exit code; None if it was killed or too slow.
+
+    Raises NotStarted.
+    """
     text = _memory_file(_HEAD + script)
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        pid = spawn(argv, null, null, null, text)
+        pid = answered(DOORMAN.ask(entry, CLEAN_ENV, null, null, null, text))
     finally:
         os.close(null)
         os.close(text)
@@ -176,4 +141,5 @@ def run_blocking(argv: list[str], script: bytes, *, timeout: float) -> None:
     if not ended:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
-    os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else None

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import os
 import time
 from collections.abc import Mapping, Sequence
 
 from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxStartError, SandboxTimeout, SandboxUnsupported
 from backends.lifecycle import OWNER, finish, process_start_ticks
 from backends.local import unsafe
+from backends.local.entry import DOORMAN, Entry, NotStarted, answered, told
 from backends.local.home import STANDARD, Home, destroy, fill, find, homes, new_home
 from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
-from backends.local.namespaces import Isolation, Probe, probe, seal_argv, start_argv
-from backends.local.process import run_blocking
+from backends.local.namespaces import Isolation, Limits, Probe, probe, start_argv
 from backends.local.sandbox import LocalSandbox
 from backends.local.tags import kill_owned
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
 _CLEANUP_TIMEOUT_SEC = 60.0
-_SEAL_TIMEOUT_SEC = 10.0
 _INSTALL = "install bubblewrap and util-linux (Debian: `apt-get install bubblewrap util-linux`)"
 _ALLOW = (
     "allow unprivileged user namespaces (`sysctl -w user.max_user_namespaces=15000`; on Ubuntu also "
@@ -140,7 +140,7 @@ class LocalProvider:
                 home.save()
         except BaseException:
             if init is not None:
-                init.kill()
+                await init.kill()
             if lock is not None:
                 lock.release()
             raise
@@ -174,8 +174,27 @@ class LocalProvider:
                 isolation, home.root, uid=home.uid, network=full, source_dir=sources, info_fd=info_fd
             )
         )
-        run_blocking(seal_argv(init.pid, uid=home.uid, network=full), b"", timeout=_SEAL_TIMEOUT_SEC)
+        try:
+            await self._seal(init, home, network=full)
+        except NotStarted as error:
+            await init.kill()
+            raise SandboxStartError(
+                f"a namespace could not be entered: {error}", backend=self.name, operation="start"
+            ) from error
         return init
+
+    async def _seal(self, init: Init, home: Home, *, network: bool) -> None:
+        limits = Limits(processes=None, file_bytes=1 << 20)
+        entry = Entry(pidfd=init.pidfd, uid=home.uid, network=network, tag=home.first_tag, limits=limits, seal=True)
+        null = os.open(os.devnull, os.O_RDWR)
+        try:
+            answer = DOORMAN.ask(entry, {}, null, null, null, null)
+        finally:
+            os.close(null)
+        try:
+            await told(answer)
+        finally:
+            answered(answer)
 
     async def _discard(self, home: Home, sandbox: LocalSandbox | None) -> None:
         # A sandbox that was opened before the start failed is among the live ones.

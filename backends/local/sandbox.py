@@ -16,10 +16,11 @@ from pathlib import Path
 from backends import archive, posix
 from backends.errors import SandboxError, SandboxUnavailable, SandboxUnsupported
 from backends.files import ShellFiles
+from backends.local.entry import Entry, NotStarted
 from backends.local.home import Home, destroy, restore
 from backends.local.init import Init
-from backends.local.namespaces import Isolation, Limits, enter_argv
-from backends.local.process import NotStarted, run, run_blocking
+from backends.local.namespaces import Isolation, Limits
+from backends.local.process import run, run_blocking
 from backends.local.streams import Leftovers
 from backends.local.tags import kill_tagged
 from backends.protocol import Capabilities
@@ -43,9 +44,7 @@ living() {
 n=0
 while living && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
 """
-"""Kills all, and waits until none but the first process, its reader and this shell lives. The dead may wait to be
-reaped: whoever entered the namespace for a command that had stopped itself is stopped as well, and reaps only when
-woken."""
+"""Kills all, and waits until none but the first process, its reader and this shell lives."""
 
 
 class LocalSandbox(ShellFiles):
@@ -75,7 +74,6 @@ class LocalSandbox(ShellFiles):
         self._init = init
         self._forget = forget
         self._leftovers = Leftovers()
-        self._entered: set[int] = set()
         self._next_tag = home.first_tag + 1
         self._stopping: asyncio.Task[None] | None = None
         self._end = asyncio.get_running_loop().call_later(spec.ttl_sec, self._begin_stop)
@@ -189,7 +187,6 @@ class LocalSandbox(ShellFiles):
     async def kill_processes(self) -> None:
         self._check_alive("kill_processes")
         await asyncio.to_thread(self._kill_all)
-        self._wake()
         self._check_alive("kill_processes")
 
     async def is_alive(self) -> bool:
@@ -216,7 +213,7 @@ class LocalSandbox(ShellFiles):
     async def _stop(self) -> None:
         self._end.cancel()
         if self._init is not None:
-            self._init.kill(self._wake)
+            await self._init.kill()
         self._leftovers.close()
         await asyncio.to_thread(destroy, self._home)
         self._forget(self.id)
@@ -230,10 +227,9 @@ class LocalSandbox(ShellFiles):
                 f"local sandbox {self.id} has ended", backend="local", operation=operation, sandbox_id=self.id
             )
 
-    def _enter(self, tag: int, limits: Limits) -> list[str]:
-        return enter_argv(
-            self._isolation,
-            self._init.pid if self._init is not None else 0,
+    def _entry(self, tag: int, limits: Limits) -> Entry:
+        return Entry(
+            pidfd=self._init.pidfd if self._init is not None else None,
             uid=self._home.uid,
             network=self._spec.network is NetworkMode.FULL,
             tag=tag,
@@ -246,14 +242,10 @@ class LocalSandbox(ShellFiles):
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
             restore(self._home)  # or nothing of ours could be started
-            run_blocking(self._enter(self._home.first_tag, self._own_limits), _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+            with suppress(NotStarted):
+                entry = self._entry(self._home.first_tag, self._own_limits)
+                run_blocking(entry, _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
             restore(self._home)  # and now there is nobody left to undo it
-
-    def _wake(self) -> None:
-        """nsenter stops itself along with its command; when the command is dead, it must go on to notice."""
-        for pid in self._entered:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
     async def _run(
         self,
@@ -270,8 +262,7 @@ class LocalSandbox(ShellFiles):
         self._next_tag += 1
         try:
             response = await run(
-                self._enter(tag, limits or self._limits),
-                tag=tag,
+                self._entry(tag, limits or self._limits),
                 kill_all=self._kill_all,
                 script=script,
                 stdin=stdin,
@@ -279,7 +270,6 @@ class LocalSandbox(ShellFiles):
                 timeout=timeout,
                 max_output=max_output,
                 leftovers=self._leftovers,
-                entered=self._entered,
             )
         except (NotStarted, OSError) as error:
             self._check_alive("execute")

@@ -21,10 +21,10 @@ _BOMB = 200
 """Processes of one command beyond which sweeping gives up: it may be forking faster than it is found."""
 
 
-def kill_tagged(first: int, end: int, *, spare: int | None = None) -> bool:
-    """Kill every process whose tag is in [first, end); whether all but `spare` are gone. Blocks for milliseconds."""
+def kill_tagged(first: int, end: int) -> bool:
+    """Kill every process whose tag is in [first, end); whether all are gone. Blocks for milliseconds."""
     for _ in range(_SWEEPS):
-        found = _sweep(first, end, spare)
+        found = _sweep(first, end)
         if found == 0:
             return True
         if found > _BOMB:
@@ -43,12 +43,12 @@ def kill_owned(uid: int) -> None:
                 os.close(pidfd)
 
 
-def _sweep(first: int, end: int, spare: int | None) -> int:
+def _sweep(first: int, end: int) -> int:
     """Kill what is found in one pass over the processes, wait for its end, and return how many they were."""
     waiting = select.poll()
     victims: set[int] = set()
     found = 0
-    for pidfd in _tagged(first, end, spare):
+    for pidfd in _tagged(first, end):
         found += 1
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -68,9 +68,9 @@ def _sweep(first: int, end: int, spare: int | None) -> int:
     return found
 
 
-def _tagged(first: int, end: int, spare: int | None) -> Iterator[int]:
+def _tagged(first: int, end: int) -> Iterator[int]:
     for entry in os.scandir("/proc"):
-        if not entry.name.isdigit() or int(entry.name) == spare:
+        if not entry.name.isdigit():
             continue
         with suppress(OSError):
             if first <= _tag_of(entry.name) < end:

@@ -117,6 +117,8 @@ class OpenAIChat:
     ) -> dict[str, Any]:
         endpoint = self._endpoint
         body: dict[str, Any] = {**endpoint.parameters}
+        # Here, and not as the SDK's own argument, whose every message it would take apart: milliseconds a call.
+        body["messages"] = [wire.message_json(message) for message in messages]
         if tools:
             body["tools"] = [wire.tool_json(tool) for tool in tools]
         if endpoint.send_seed:
@@ -128,7 +130,7 @@ class OpenAIChat:
         # Everything but what the SDK insists on travels in extra_body, so that no parameter depends on its version.
         return {
             "model": endpoint.model,
-            "messages": [wire.message_json(message) for message in messages],
+            "messages": [],
             "stream": endpoint.stream,
             "extra_body": body,
         }

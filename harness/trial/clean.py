@@ -17,6 +17,7 @@ from backends.errors import SandboxError
 from backends.protocol import SandboxBackendProtocol
 from harness.task.model import Task
 from harness.task.sandbox import LOG_DIRECTORIES
+from harness.trial.shell import IS_EMPTY
 
 _MAX_FILES = 400
 _MAX_FILE_BYTES = 4 << 20
@@ -90,10 +91,12 @@ def _files(folder: Path) -> Iterable[Path]:
 def _script(workdir: str, candidates: list[tuple[str, str]]) -> str:
     lines = [
         "set -u",
+        IS_EMPTY,
         "for d in /tests /solution; do",
-        '  if [ -d "$d" ] && [ ! -L "$d" ]; then rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; else rm -rf "$d"; fi',
+        '  if [ ! -d "$d" ] || [ -L "$d" ]; then rm -rf "$d"; elif ! is_empty "$d"; then',
+        '    rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; fi',
         "done",
-        "rm -rf /logs/verifier/* /logs/verifier/.[!.]* 2>/dev/null",
+        "is_empty /logs/verifier || rm -rf /logs/verifier/* /logs/verifier/.[!.]* 2>/dev/null",
         "gone() {",
         '  [ -f "$1" ] || return 0',
         '  set -- "$1" "$2" "$(sha256sum < "$1" 2>/dev/null)"',
@@ -104,6 +107,6 @@ def _script(workdir: str, candidates: list[tuple[str, str]]) -> str:
         "}",
     ]
     lines += [f"gone {shlex.quote(path)} {digest}" for path, digest in candidates]
-    lines.append(f"mkdir -p {shlex.quote(workdir)}")
+    lines.append(f"[ -d {shlex.quote(workdir)} ] || mkdir -p {shlex.quote(workdir)}")
     lines.append("exit 0")
     return "\n".join(lines) + "\n"

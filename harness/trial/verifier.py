@@ -24,6 +24,7 @@ from harness.errors import RewardMissing, VerifierError, VerifierKilled, Verifie
 from harness.records import Verification
 from harness.task.model import Step
 from harness.trial.reward import MAX_REWARD_BYTES, Reward, parse_reward
+from harness.trial.shell import IS_EMPTY
 
 TESTS = "/tests"
 VERDICT = "/logs/verifier"
@@ -185,13 +186,14 @@ def empty_script(folders: Sequence[str]) -> str:
     Modes are set first: where there is only one user, an agent's read-only folder is read-only for us as well.
     """
     return f"""set -u
+{IS_EMPTY}
 if [ -L /logs ] || [ ! -d /logs ]; then rm -rf /logs; fi
-chmod u+rwx / /logs 2>/dev/null
+for d in / /logs; do [ -r $d ] && [ -w $d ] && [ -x $d ] || chmod u+rwx $d 2>/dev/null; done
 for d in {" ".join(folders)}; do
-  if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; else
+  if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir -p "$d"; elif ! is_empty "$d"; then
     chmod -R u+rwX "$d" 2>/dev/null
     rm -rf "$d"/* "$d"/.[!.]* "$d"/..?*; fi
-  [ -z "$(ls -A "$d")" ] || {{ echo "$d could not be emptied"; exit {_NOT_PREPARED}; }}
+  is_empty "$d" || {{ echo "$d could not be emptied"; exit {_NOT_PREPARED}; }}
 done
 """
 
@@ -199,7 +201,8 @@ done
 def _prepare_script(step: Step, verifier_user: str | None) -> str:
     owned = (TESTS, VERDICT) if step.tests else (VERDICT,)  # without tests of its own, the verifier's image brings them
     owner = f"chown {shlex.quote(verifier_user)} {VERDICT}" if verifier_user else ":"
-    return f"""{empty_script(owned)}rm -f /etc/ld.so.preload 2>/dev/null
+    return f"""{empty_script(owned)}preload=/etc/ld.so.preload
+if [ -e $preload ] || [ -L $preload ]; then rm -f $preload 2>/dev/null; fi
 chmod 755 {VERDICT} || exit {_NOT_PREPARED}
 {owner}
 """
@@ -215,6 +218,7 @@ printf '%s exit %s\\n' {nonce} "$?"
 cd {VERDICT} || exit 0
 for name in {" ".join((*_REWARD_FILES, *_OUTPUT_FILES))}; do
   [ -f "$name" ] && [ ! -L "$name" ] || continue
+  if [ ! -s "$name" ]; then printf '%s file %s 0\\n\\n%s end\\n' {nonce} "$name" {nonce}; continue; fi
   case $name in
     test-*) limit={_INLINE_BYTES} ;;
     *) limit={MAX_REWARD_BYTES} ;;

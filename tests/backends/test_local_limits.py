@@ -21,6 +21,8 @@ from backends import (
     create_provider,
 )
 from backends.local import home, process
+from backends.local.entry import Entry, NotStarted
+from backends.local.namespaces import Limits
 from backends.local.streams import Leftovers
 
 
@@ -51,19 +53,21 @@ async def test_memory_processes_and_file_sizes_are_limited(folder: Path) -> None
 
 
 async def test_a_shell_that_never_ran_is_no_result() -> None:
-    leftovers = Leftovers()
-    with pytest.raises(process.NotStarted, match="gone wrong"):
-        await process.run(
-            ["/bin/sh", "-c", "echo gone wrong >&2; exit 1"],
-            tag=1 << 40,
-            script=b"true\n",
-            stdin=None,
-            timeout=10,
-            max_output=100,
-            leftovers=leftovers,
-            entered=set(),
-            kill_all=lambda: None,
-        )
+    limits = Limits(processes=None, file_bytes=1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)  # in place of a namespace
+    try:
+        with pytest.raises(NotStarted):
+            await process.run(
+                Entry(pidfd=nowhere, uid=None, network=False, tag=1 << 40, limits=limits),
+                script=b"true\n",
+                stdin=None,
+                timeout=10,
+                max_output=100,
+                leftovers=Leftovers(),
+                kill_all=lambda: None,
+            )
+    finally:
+        os.close(nowhere)
 
 
 async def test_a_command_of_a_sandbox_that_died_is_no_result(folder: Path) -> None:

@@ -6,21 +6,33 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*/run.sh")), ids=lambda path: path.parent.name)
+SLOW = {"flywheel"}
+
+
+def examples() -> list[Any]:
+    """Their scripts; those that train a model are slow."""
+    return [
+        pytest.param(path, id=path.parent.name, marks=[pytest.mark.slow] if path.parent.name in SLOW else [])
+        for path in sorted(EXAMPLES.glob("*/run.sh"))
+    ]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("script", examples())
 def test_an_example_runs_as_it_stands(script: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         [script, tmp_path],
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=390,
         env={**os.environ, "PATH": path},
         cwd=tmp_path,
     )

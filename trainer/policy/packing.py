@@ -29,7 +29,7 @@ def attention_by_row(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     if row_lengths is None:
-        whole: Tensor = sdpa_attention_forward(module, query, key, value, attention_mask, **options)[0]
+        whole, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return whole, None
     rows = zip(*(each.split_with_sizes(list(row_lengths), dim=2) for each in (query, key, value)), strict=True)
     found = [sdpa_attention_forward(module, *row, None, **options)[0] for row in rows]
@@ -66,7 +66,7 @@ def _register() -> None:
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    def mask(*, attention_mask: Tensor | None = None, **sizes: Any) -> Tensor | None:
+    def mask(*, attention_mask: Tensor | None = None, **sizes: Any) -> Any:
         # Whole rows without a mask of their own ask for nothing but causality, which attention itself sees to. That
         # positions begin anew would be taken for a reason to make a full matrix.
         whole = sizes.get("q_length") == sizes.get("kv_length")

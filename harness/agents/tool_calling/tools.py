@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from backends.errors import SandboxError
@@ -216,7 +217,10 @@ TOOLS: dict[str, Tool] = {
 
 def schemas_of(tools: Mapping[str, Tool]) -> tuple[ToolSchema, ...]:
     """What the model is told of the tools."""
-    return tuple(
-        ToolSchema(name=name, description=tool.arguments.__doc__ or name, parameters=tool.arguments.parameters())
-        for name, tool in tools.items()
-    )
+    return tuple(_schema_of(name, tool.arguments) for name, tool in tools.items())
+
+
+@cache
+def _schema_of(name: str, arguments: type[args.Arguments]) -> ToolSchema:
+    """Remembered, since every conversation begins with it and making one costs a millisecond."""
+    return ToolSchema(name=name, description=arguments.__doc__ or name, parameters=arguments.parameters())
