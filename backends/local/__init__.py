@@ -8,7 +8,7 @@ removed at the end. How it holds:
   small process that stands outside (`doorman`, `entry`), write to the host's own pipes, and background processes
   survive from one to the next (`process`).
 - Nothing of one sandbox is used for the next: namespaces and private folders are always new. With `TMPDIR` on a file
-  system in memory (/dev/shm) a sandbox costs a third less, and its files count as memory.
+  system in memory (/dev/shm) a sandbox costs less, and its files count as memory.
 - Run as root, everything starts as an unprivileged uid drawn for that one sandbox: root inside is a nobody outside,
   and two sandboxes cannot reach each other's files. Commands hold no capability and can gain none; pid 1 keeps one,
   harmless, which is what keeps commands from tracing it.

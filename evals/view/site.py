@@ -20,7 +20,7 @@ from evals.view.index import LiveIndex
 from evals.view.numbers import Numbers
 from evals.view.training import Training
 from harness.errors import UsageError
-from harness.store.layout import JobPaths
+from harness.store.layout import JobPaths, folders_in
 
 if TYPE_CHECKING:
     from harness.export.retokenize import Tokenizer
@@ -53,10 +53,9 @@ class Site:
     def _make_ready(self) -> None:
         """Have the numbers of the latest job at hand before they are asked for."""
         with suppress(OSError, UsageError):  # whoever asks for it is told
-            jobs = [each for each in self.folder.iterdir() if (each / "result.json").is_file()]
-            jobs = [each for each in jobs if not each.is_symlink()]
+            jobs = folders_in(self.folder)
             if jobs:
-                self.numbers.job(max(jobs, key=lambda each: (each / "result.json").stat().st_mtime).name)
+                self.numbers.job(max(jobs, key=lambda name: (self.folder / name).stat().st_mtime))
 
     def render(self, template: str, **context: Any) -> HTMLResponse:
         """A page."""

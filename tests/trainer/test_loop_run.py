@@ -16,6 +16,7 @@ from typing import Any
 import loop_world
 import pytest
 import torch
+from builders import MemoryProvider
 from loop_world import run, world
 from safetensors.torch import load_file
 
@@ -71,6 +72,13 @@ async def test_collecting_ahead_trains_no_group_beyond_the_ratio(tmp_path: Path)
     assert max(line["staleness_max"] for line in metrics(tmp_path / "loop")) <= 2
     trained = [group.number for lease in ended.state.leases.values() for group in lease.groups]
     assert len(trained) == len(set(trained)) == 12
+
+
+async def test_a_step_whose_groups_teach_nothing_says_why_and_the_loop_goes_on(tmp_path: Path) -> None:
+    ended = await run(world(tmp_path, steps=2), tmp_path / "loop", provider=MemoryProvider)
+    assert (ended.step, ended.halted) == (2, None)
+    for line in metrics(tmp_path / "loop"):
+        assert (line["reward_mean"], line["groups"], line["filtered_zero_variance"]) == (1.0, 0, 2)
 
 
 async def test_a_server_that_samples_in_another_way_stops_the_loop_and_the_field_is_named(tmp_path: Path) -> None:

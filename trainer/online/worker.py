@@ -29,6 +29,7 @@ from trainer.online.parts import Lease
 from trainer.online.rows import lease_rows, newest_only
 from trainer.policy.huggingface import HuggingFacePolicy
 from trainer.policy.load import load_policy
+from trainer.samples.batch import StepBatch
 from trainer.samples.plan import Planner
 from trainer.step import Learner
 
@@ -88,8 +89,7 @@ class Worker:
         metrics: Metrics = {"skipped": 0, "groups": 0}
         halt = None
         for batch in self._planner.batches(groups, first_step=progress.step, version=0):
-            if batch.rows:
-                metrics = self._learner.step(batch)
+            metrics = self._learner.step(batch) if batch.rows else _nothing_to_train(batch)
         progress.step += 1
         progress.planner = self._planner.state()
         progress.skipped = progress.skipped + 1 if metrics["skipped"] else 0
@@ -142,6 +142,13 @@ class Worker:
     def _use_remedies(self) -> None:
         self._planner.use(self._watch.config)
         self._learner.use(self._watch.config)
+
+
+def _nothing_to_train(batch: StepBatch) -> Metrics:
+    """The numbers of a step whose groups teach nothing: what they earned, and why they were left out."""
+    reward = sum(batch.rewards) / len(batch.rewards) if batch.rewards else None
+    filtered = {f"filtered_{name}": count for name, count in batch.filtered.items()}
+    return {"skipped": 0, "groups": 0, "reward_mean": reward, **filtered}
 
 
 def main(path: str) -> None:
