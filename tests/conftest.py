@@ -25,9 +25,11 @@ from left_out import LeftOut, is_ci, leave_out
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 
+# Under nohup, or in a script's background. Processes that tests start inherit an ignored signal, but no handler.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    # Under nohup. A handler does not pass to the processes that tests start, which an ignored signal does.
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _GRACE_SEC = 2.0
 _PER_PROCESS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"backends/local/doorman.py")
