@@ -3,29 +3,25 @@
 How calls are written is told by the template: `<tool_call>{"name": ..., "arguments": ...}</tool_call>` (Hermes, Qwen
 and alike), or the line form of the `tiny` model.
 
-Only the template writes special tokens. Where a message spells one, as what comes out of a sandbox may, it stays text:
-otherwise a file that an agent reads could end its turn and begin another.
+Only the template writes special tokens; what a message spells of them stays text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError
+from harness.export.spelled import Cutter, encode_cut
 from trainer.policy.tiny import CALL
 
 Json = Mapping[str, Any]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What OpenAI lets a tool be called; clients rewrite anything else, and with it the history."""
-_CUT = "\ufdd0"
-"""Stands in what was written behind the first character of a special token that a message spells, and is no character
-of any text; tokens are made of what lies between two of them."""
 _HERMES = "<tool_call>"
 _HERMES_CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
@@ -58,17 +54,14 @@ class Dialect:
         self.end = str(tokenizer.eos_token or "")
         """What ends a message."""
         self._pieces: dict[int, str] = {}
-        added = tokenizer.added_tokens_decoder.values()
-        special = {*tokenizer.all_special_tokens, *(each.content for each in added if each.special)}
-        self._special = _spelling(special)
-        self._added = _spelling(special | {each.content for each in added})
+        self._cutter = Cutter(tokenizer)
 
     def write(self, messages: Sequence[Json], tools: Sequence[Json], *, answer: bool) -> str:
         """The conversation as text for `encode`, up to where the model answers if `answer`. Raises Unwritable."""
         try:
             written = self._tokenizer.apply_chat_template(
-                [self._as_text(_for_template(each), each.get("role")) for each in messages],
-                tools=self._as_text(list(tools)) or None,
+                [self._cutter.cut(_for_template(each), each.get("role")) for each in messages],
+                tools=self._cutter.cut(list(tools)) or None,
                 tokenize=False,
                 add_generation_prompt=answer,
             )
@@ -79,7 +72,7 @@ class Dialect:
 
     def encode(self, written: str) -> list[int]:
         """What `write` wrote, or a part of it, as tokens."""
-        return [token for part in written.split(_CUT) for token in self.tokenize(part)]
+        return encode_cut(written, self.tokenize)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """Text as tokens, special ones where it spells them; with those that the tokenizer adds if `special`.
@@ -105,26 +98,6 @@ class Dialect:
             return text, []
         content, calls = _parse_lines(text, tools) if self.marker == CALL else _parse_hermes(text)
         return (content, calls) if all(_NAME.fullmatch(call.name) for call in calls) else (text, [])
-
-    def _as_text(self, value: Any, role: object = None) -> Any:
-        """A value in which no text spells a special token; nor any other added one such as `<think>`, unless the
-        model wrote it itself."""
-        if isinstance(value, str):
-            spelling = self._special if role == "assistant" else self._added
-            return spelling.sub(rf"\g<0>{_CUT}", value.replace(_CUT, "\ufffd"))
-        if isinstance(value, Mapping):
-            return {self._as_text(key, role): self._as_text(inner, role) for key, inner in value.items()}
-        return [self._as_text(inner, role) for inner in value] if isinstance(value, list) else value
-
-
-def _spelling(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Matches the first character of each of these tokens, overlapping ones too."""
-    rests: dict[str, list[str]] = defaultdict(list)
-    for token in sorted(tokens):
-        if token[1:].strip():  # runs of blanks are ordinary text
-            rests[token[0]].append(re.escape(token[1:]))
-    begins = [f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()]
-    return re.compile("|".join(begins) or "(?!)")
 
 
 def _for_template(message: Json) -> dict[str, Any]:
