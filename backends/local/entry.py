@@ -87,7 +87,8 @@ def answered(answer: int) -> int:
     if len(told) < doorman.ANSWER.size:
         raise NotStarted("what should have started it was killed")
     entered, pid = doorman.ANSWER.unpack_from(told)
-    os.waitpid(entered, 0)
+    if entered:
+        os.waitpid(entered, 0)
     reason = told[doorman.ANSWER.size :].decode("utf-8", "replace")
     if reason:
         raise NotStarted(reason)
@@ -130,27 +131,26 @@ class Doorman:
         return answer
 
     def _send(self, request: bytes, descriptors: list[int]) -> None:
-        try:
-            socket.send_fds(self._connected(), [request], descriptors)
-        except (BrokenPipeError, ConnectionResetError):
-            self._forget()  # somebody killed it; another one does as well
-            socket.send_fds(self._connected(), [request], descriptors)
+        with self._lock:
+            try:
+                socket.send_fds(self._connected(), [request], descriptors)
+            except (BrokenPipeError, ConnectionResetError):
+                self._forget()  # somebody killed it; another one does as well
+                socket.send_fds(self._connected(), [request], descriptors)
 
     def _connected(self) -> socket.socket:
-        with self._lock:
-            if self._socket is None or self._owner != os.getpid():
-                # After a fork, the other process's would make children of that one.
-                self._socket, self.pid = _start()
-                self._owner = os.getpid()
-            return self._socket
+        if self._socket is None or self._owner != os.getpid():
+            # After a fork, the other process's would make children of that one.
+            self._socket, self.pid = _start()
+            self._owner = os.getpid()
+        return self._socket
 
     def _forget(self) -> None:
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-                with suppress(ChildProcessError):
-                    os.waitpid(self.pid, 0)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            with suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
 
 
 DOORMAN = Doorman()

@@ -11,6 +11,8 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from backends.local import doorman
+
 _PROBE_TIMEOUT_SEC = 10
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # What programs under /usr need of /etc; nothing that holds a key, a password or an account of the host.
@@ -53,6 +55,7 @@ exec setpriv --bounding-set=-all,+wake_alarm --inh-caps=-all --no-new-privs env 
 
 
 _NOBODY = 65534
+OLD_KERNEL = "the kernel is older than Linux 5.8, which first lets commands into a namespace by its pidfd"
 
 
 class Isolation(StrEnum):
@@ -151,6 +154,8 @@ def probe(only: Isolation | None = None) -> Probe:
     needed = [name for name in ("setpriv", "tar") if tool(name) is None]
     if needed:
         return Probe(Isolation.NONE, (f"{', '.join(needed)} not found",))
+    if not doorman.enters():
+        return Probe(Isolation.NONE, (OLD_KERNEL,))
     for isolation, trial in _TRIALS.items():
         if only not in (None, isolation):
             continue

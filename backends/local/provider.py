@@ -16,7 +16,7 @@ from backends.local.entry import DOORMAN, Entry, NotStarted, answered, told
 from backends.local.home import STANDARD, Home, destroy, fill, find, homes, new_home
 from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
-from backends.local.namespaces import Isolation, Limits, Probe, probe, start_argv
+from backends.local.namespaces import OLD_KERNEL, Isolation, Limits, Probe, probe, start_argv
 from backends.local.sandbox import LocalSandbox
 from backends.local.tags import kill_owned
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
@@ -176,11 +176,9 @@ class LocalProvider:
         )
         try:
             await self._seal(init, home, network=full)
-        except NotStarted as error:
+        except BaseException:
             await init.kill()
-            raise SandboxStartError(
-                f"a namespace could not be entered: {error}", backend=self.name, operation="start"
-            ) from error
+            raise
         return init
 
     async def _seal(self, init: Init, home: Home, *, network: bool) -> None:
@@ -192,9 +190,14 @@ class LocalProvider:
         finally:
             os.close(null)
         try:
-            await told(answer)
-        finally:
-            answered(answer)
+            try:
+                await told(answer)
+            finally:
+                answered(answer)
+        except NotStarted as error:
+            raise SandboxStartError(
+                f"a namespace could not be entered and sealed: {error}", backend=self.name, operation="start"
+            ) from error
 
     async def _discard(self, home: Home, sandbox: LocalSandbox | None) -> None:
         # A sandbox that was opened before the start failed is among the live ones.
@@ -241,4 +244,6 @@ def _capabilities(isolation: Isolation) -> Capabilities:
 
 
 def _fix(found: Probe) -> str:
+    if OLD_KERNEL in found.reasons:
+        return "run it on Linux 5.8 or newer"
     return _INSTALL if any("install" in reason or "found" in reason for reason in found.reasons) else _ALLOW

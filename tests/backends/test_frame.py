@@ -61,9 +61,9 @@ def test_the_deadline_is_told_by_a_file_and_keeps_the_output(shell: list[str]) -
 
 def test_a_child_in_the_background_keeps_its_pipe_and_loses_no_output(shell: list[str]) -> None:
     begun = time.monotonic()
-    response = run(shell, "(echo early; sleep 1; echo late && echo wrote >&2) & echo main", cap=100)
+    response = run(shell, "(echo early; sleep 8; echo late && echo wrote >&2) & echo main", cap=100)
     assert sorted(response.stdout.split()) == [b"early", b"main"]
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 8
 
 
 def test_a_long_command_and_its_stdin_share_one_pipe(shell: list[str]) -> None:

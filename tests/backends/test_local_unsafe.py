@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,47 @@ def sleeps(seconds: str) -> int:
     listing = subprocess.run(["ps", "axo", "stat,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 1) for line in listing.splitlines()]
     return sum(1 for row in rows if len(row) == 2 and row[1].startswith(f"sleep {seconds}") and row[0][0] != "Z")
+
+
+def elsewhere(build: Path, call: str, code: int, isolation: str) -> subprocess.CompletedProcess[str]:
+    """Where the kernel answers `call` with `code`: what a check says, and then a command in an unsafe sandbox."""
+    program = f"""
+import asyncio
+import seccomp
+seccomp.refuse({call!r}, {code})
+from pathlib import Path
+from backends import SandboxSpec, create_provider, open_sandbox
+from backends.local import provider
+provider.STANDARD = ()
+
+async def main():
+    print(await create_provider("local").check())
+    spec = SandboxSpec(build_dir=Path({str(build)!r}), allow_unsafe=True)
+    async with open_sandbox(create_provider("local", isolation={isolation!r}), spec) as sandbox:
+        print((await sandbox.execute("echo a command ran", timeout=30)).output)
+
+asyncio.run(main())
+"""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *(each for each in sys.path if each)])
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+@pytest.mark.parametrize("isolation", ["auto", "none"])
+def test_commands_run_in_a_container_that_forbids_clone3(spec: SandboxSpec, isolation: str) -> None:
+    assert spec.build_dir is not None
+    done = elsewhere(spec.build_dir, "clone3", errno.ENOSYS, isolation)
+    assert "a command ran" in done.stdout, done.stderr
+
+
+def test_a_kernel_whose_namespaces_cannot_be_entered_is_told_and_runs_unsafe_sandboxes(spec: SandboxSpec) -> None:
+    assert spec.build_dir is not None
+    done = elsewhere(spec.build_dir, "setns", errno.EINVAL, "auto")
+    assert "works=False" in done.stdout, done.stderr
+    assert "Linux 5.8 or newer" in done.stdout
+    assert "a command ran" in done.stdout

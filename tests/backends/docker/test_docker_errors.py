@@ -116,7 +116,7 @@ async def test_without_an_engine_the_check_says_what_to_do_and_calls_fail_fast(t
     (tmp_path / "Dockerfile").write_text("FROM x\n")
     with pytest.raises(SandboxUnavailable):
         await provider.start(SandboxSpec(build_dir=tmp_path))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     await provider.close()
 
 

@@ -85,6 +85,7 @@ async def test_no_sandbox_takes_a_network_of_its_own_so_that_address_pools_last(
     assert networks() <= before
 
 
+@pytest.mark.slow
 async def test_a_sandbox_ends_by_itself_whatever_runs_in_it(start: Start, provider: DockerProvider) -> None:
     sandbox = await start(ttl_sec=2)
     with pytest.raises(SandboxUnavailable):
