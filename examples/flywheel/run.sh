@@ -23,7 +23,7 @@ cd "$folder"
 
 tasks() { python "$here/family.py" "$1" --tasks "$2" --seed $((3 * seed + $3)); }
 tasks demonstrations "$demonstrations" 1
-tasks train 64 2
+tasks train 512 2
 tasks held-out "$held_out" 3
 
 echo "== $demonstrations demonstrations, and a fresh model that imitates them"
