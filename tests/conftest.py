@@ -25,9 +25,11 @@ from left_out import LeftOut, is_ci, leave_out
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 
+# Under nohup, or in a script's background. Processes that tests start inherit an ignored signal, but no handler.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    # Under nohup. A handler does not pass to the processes that tests start, which an ignored signal does.
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _GRACE_SEC = 2.0
 _PER_PROCESS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver", b"backends/local/doorman.py")
@@ -180,7 +182,7 @@ def leaves_no_processes() -> Iterator[None]:
     before = _children()
     yield
     deadline = time.monotonic() + _GRACE_SEC
-    while (left := _children() - before) and time.monotonic() < deadline:
+    while (left := _left_since(before)) and time.monotonic() < deadline:
         time.sleep(0.02)
     if left:
         pytest.fail(f"the test left processes behind: {', '.join(map(_describe, sorted(left)))}")
@@ -194,7 +196,12 @@ def _children() -> set[int]:
             found.update(map(int, listing.read_text().split()))
         except OSError:  # the thread ended meanwhile
             continue
-    return {pid for pid in found if not any(name in _command_line(pid) for name in _PER_PROCESS)}
+    return found
+
+
+def _left_since(before: set[int]) -> set[int]:
+    """Those that came since, without the helpers. A helper, or a child of one, has another name once it has ended."""
+    return {pid for pid in _children() - before if not any(name in _command_line(pid) for name in _PER_PROCESS)}
 
 
 def _command_line(pid: int) -> bytes:

@@ -223,4 +223,5 @@ def folder_of_jobs(root: Path, hostile: str) -> Path:
         (kept / "folder").symlink_to(root)
         os.mkfifo(kept / "pipe")
     (jobs / "linked").symlink_to(jobs / "before")
+    (jobs / "dangling").symlink_to(root / "nowhere")
     return jobs

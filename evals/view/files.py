@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.strict_json import whole
+
 MOST = 2000
 """Files that are listed of a trial."""
 
@@ -86,16 +88,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[Listed]:
         name = f"{prefix}{entry.name}"
         if stat.S_ISDIR(found.st_mode):
             yield from _walk(folder / entry.name, f"{name}/")
-        elif stat.S_ISREG(found.st_mode) and _is_text(name):
+        elif stat.S_ISREG(found.st_mode) and whole(name) == name:  # as an address can hold it
             yield Listed(name, "file", found.st_size)
         else:
             yield Listed(name, "link" if stat.S_ISLNK(found.st_mode) else "other", 0)
-
-
-def _is_text(name: str) -> bool:
-    """Whether an address can hold it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

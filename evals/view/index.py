@@ -86,8 +86,8 @@ class LiveIndex:
                 self._ended.wait(max(1.0, _TIMES * (time.monotonic() - began)))
             elif self.trouble:
                 self._ended.wait(5.0)
-            if time.monotonic() - self._asked > _IDLE_SEC and self.complete:
-                self._wanted.clear()
+            self._wanted.clear()  # before looking: whoever asks from here on is heard
+            if time.monotonic() - self._asked > _IDLE_SEC and self.complete and not self._ended.is_set():
                 self._wanted.wait()
 
     def _refresh(self) -> None:

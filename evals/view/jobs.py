@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 from evals.compare import Comparison, compare
 from evals.pairing import pair
-from evals.report.attempts import Job
+from evals.report.attempts import Job, Status
 from evals.report.context import comparison_context, job_context, side_by_side
 from evals.report.drawings import figures
 from evals.view.links import ViewLinks, events, path_to
 from evals.view.site import Site
+from harness.failures import Outcome
 from harness.store.files import read_json
 from harness.store.held import is_held
 from harness.store.layout import JobPaths, folders_in
@@ -60,6 +61,13 @@ def pass_mark(folder: Path) -> float:
         return glance(JobPaths(folder)).pass_mark
     except OSError:
         return 1.0
+
+
+def status_of(outcome: str | None, reward: float | None, mark: float) -> Status:
+    """What became of an execution, whether or not another one replaced it."""
+    if outcome not in (Outcome.SCORED, Outcome.AGENT_FAILED):
+        return Status.MISSING
+    return Status.PASSED if reward is not None and reward >= mark else Status.FAILED
 
 
 @lru_cache(maxsize=2048)

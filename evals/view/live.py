@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from evals.view.jobs import glance
 from evals.view.links import term
 from evals.view.site import Site
-from harness.store.layout import JobPaths, TrialPaths
+from harness.store.layout import JobPaths, TrialPaths, folders_in
 
 _LOOK_SEC = 1.0
 _SILENCE_SEC = 15.0
@@ -52,7 +52,7 @@ async def _told(site: Site, look: Callable[[], State], stop: asyncio.Event) -> A
 
 def _all(site: Site) -> State:
     try:
-        jobs = [entry.stat().st_mtime_ns for entry in site.folder.iterdir() if not entry.name.startswith(".")]
+        jobs = [(site.folder / name).stat().st_mtime_ns for name in folders_in(site.folder)]
     except OSError:
         jobs = []
     return {"version": f"{site.index.version}.{len(jobs)}.{max(jobs, default=0)}", **_index(site)}

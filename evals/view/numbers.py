@@ -23,11 +23,30 @@ from harness.store.layout import JobPaths
 _KEPT = 12
 """Jobs whose numbers are remembered: some megabytes each, for 20,000 trials."""
 
-_FINISHED = (
-    *("trial", "task", "attempt", "retry", "outcome", "reward", "failure_tag", "failure_category", "exception"),
-    *("categories", "seconds", "input_tokens", "cached_tokens", "output_tokens", "cost_usd", "digest", "difficulty"),
-    *("tags", "agent", "model"),
-)
+_FINISHED = {
+    "name": "trial",
+    "task_name": "task",
+    "attempt": "attempt",
+    "retry": "retry",
+    "outcome": "outcome",
+    "reward": "reward",
+    "tag": "failure_tag",
+    "category": "failure_category",
+    "exception": "exception",
+    "categories": "categories",
+    "seconds": "seconds",
+    "tokens_in": "input_tokens",
+    "tokens_cached": "cached_tokens",
+    "tokens_out": "output_tokens",
+    "cost": "cost_usd",
+    "digest": "digest",
+    "difficulty": "difficulty",
+    "task_tags": "tags",
+    "agent": "agent",
+    "model": "model",
+}
+"""The columns of the index that hold the fields of `Finished`."""
+
 _PHASES = {"environment": "environment_seconds", "agent": "agent_seconds", "verifier": "verifier_seconds"}
 _WORDS = {name: name.replace("_", " ") for name in Behaviour.model_fields}
 """As `evals.report.attempts` spells them."""
@@ -72,7 +91,7 @@ class Numbers:
     def _read(self, name: str, *, behaviour: bool) -> Job:
         paths = JobPaths(self._folder / name)
         told = (*_PHASES.values(), *_WORDS) if behaviour else ()
-        rows = self._index.store.columns(term("job", name), (*_FINISHED, *told))
+        rows = self._index.store.columns(term("job", name), (*_FINISHED.values(), *told))
         attempts = [_attempt(paths.root, row) for row in rows]
         summary = summary_of(paths, (each.finished for each in attempts))
         return Job(
@@ -97,7 +116,7 @@ def _attempt(job: Path, row: tuple[Any, ...]) -> Attempt:
     told = row[len(_FINISHED) :]
     return Attempt(
         folder=job,
-        finished=_finished(*row[: len(_FINISHED)]),
+        finished=_finished(dict(zip(_FINISHED, row, strict=False))),
         parts=(None,),
         verifications=(None,),
         failure=None,
@@ -113,49 +132,9 @@ def _known(values: Iterable[tuple[str, Any]]) -> dict[str, float]:
     return {name: float(value) for name, value in values if value is not None}
 
 
-def _finished(
-    trial: str,
-    task: str,
-    attempt: int,
-    retry: int,
-    outcome: str,
-    reward: float | None,
-    tag: str | None,
-    category: str | None,
-    exception: str | None,
-    categories: list[str],
-    seconds: float | None,
-    tokens_in: int | None,
-    tokens_cached: int | None,
-    tokens_out: int | None,
-    cost: float | None,
-    digest: str,
-    difficulty: str | None,
-    tags: list[str],
-    agent: str,
-    model: str | None,
-) -> Finished:
-    return Finished(
-        name=trial,
-        task_name=task,
-        source=None,
-        attempt=attempt,
-        retry=retry,
-        outcome=Outcome(outcome),
-        reward=reward,
-        rewards=None,
-        tag=tag,
-        category=category,
-        exception=exception,
-        categories=tuple(categories),
-        seconds=seconds,
-        tokens_in=tokens_in,
-        tokens_cached=tokens_cached,
-        tokens_out=tokens_out,
-        cost=cost,
-        digest=digest.removeprefix("sha256:"),
-        difficulty=difficulty,
-        task_tags=tuple(tags),
-        agent=agent,
-        model=model,
-    )
+def _finished(fields: dict[str, Any]) -> Finished:
+    fields["outcome"] = Outcome(fields["outcome"])
+    fields["digest"] = fields["digest"].removeprefix("sha256:")
+    for name in ("categories", "task_tags"):
+        fields[name] = tuple(fields[name])
+    return Finished(**fields, source=None, rewards=None)

@@ -13,12 +13,12 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evals.report.attempts import MARKS, Attempt, Status
+from evals.report.attempts import MARKS, Attempt
 from evals.report.bodies import judgements
 from evals.report.bounds import Bounds
 from evals.report.trajectory import Unreadable, load, turn_of, when
 from evals.view.files import listed
-from evals.view.jobs import pass_mark
+from evals.view.jobs import pass_mark, status_of
 from evals.view.links import events
 from evals.view.site import Site
 from evals.view.tokens import Rows, read_rows
@@ -110,10 +110,7 @@ def _status(result: TrialResult | None, mark: float) -> tuple[str, str, str]:
     """Class, sign and word."""
     if result is None:
         return "missing", "…", "unfinished"
-    status = Status.MISSING
-    if result.outcome in ("scored", "agent_failed"):
-        passed = result.reward is not None and result.reward >= mark
-        status = Status.PASSED if passed else Status.FAILED
+    status = status_of(result.outcome, result.reward, mark)
     return status.value, *MARKS[status]
 
 

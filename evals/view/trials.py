@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evals.report.attempts import MARKS, Status
-from evals.view.jobs import page_number, pass_mark
+from evals.report.attempts import MARKS
+from evals.view.jobs import page_number, pass_mark, status_of
 from evals.view.links import term
 from evals.view.site import Site
 from harness.errors import UsageError
@@ -46,12 +46,8 @@ def _listed(site: Site, text: str, page: int) -> dict[str, Any]:
 
 
 def _row(each: StoredTrial, mark: float) -> dict[str, Any]:
-    row = each.row
-    if row.outcome not in (Outcome.SCORED, Outcome.AGENT_FAILED):
-        status = Status.MISSING
-    else:
-        status = Status.PASSED if row.reward is not None and row.reward >= mark else Status.FAILED
-    return {"status": status.value, "mark": MARKS[status][0], "row": row}
+    status = status_of(each.row.outcome, each.row.reward, mark)
+    return {"status": status.value, "mark": MARKS[status][0], "row": each.row}
 
 
 def _counted(site: Site, text: str, by: str) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class HistoryAgent:
         run.trajectory.agent("", llm_calls=0)
         done = await run.sandbox.execute(_SCRIPT, timeout=run.timeout_sec, user=run.step.agent_user)
         found = [run.redact(line) for line in done.output.splitlines()]
+        if done.timed_out:
+            found.append(f"not every repository could be looked into within {run.timeout_sec:g} s")
         (run.logs_dir / FOUND).write_text(json.dumps(found), encoding="utf-8")
         return AgentResult(detail=f"{len(found)} found")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from harness.behaviour.shell import unwrapped
 from harness.behaviour.shell_syntax import Script
 
-_EVERYWHERE = ("--all", "--branches", "--tags", "--remotes", "--reflog", "--walk-reflogs", "-g", "--glob")
+_EVERYWHERE = frozenset({"--all", "--branches", "--tags", "--remotes", "--reflog", "--walk-reflogs", "-g", "--glob"})
 _COMMIT = re.compile(r"\^?[0-9a-f]{7,40}\b")
-_OF_A_COMMIT = frozenset({"show", "checkout", "switch", "cherry-pick", "cat-file", "diff", "restore", "reset", "apply"})
+_OF_A_COMMIT = frozenset({"show", "checkout", "switch", "cherry-pick", "cat-file", "diff", "restore", "reset"})
 _WALKS = frozenset({"log", "rev-list", "shortlog", "grep"})
 _ALWAYS = frozenset({"reflog", "fsck", "fetch", "pull"})
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree"})
@@ -33,6 +33,6 @@ def _reads(words: Sequence[str]) -> bool:
     name, arguments = rest[0], rest[1:]
     if name in _ALWAYS:
         return True
-    if name in _WALKS and any(word.startswith(_EVERYWHERE) for word in arguments):
+    if name in _WALKS and any(word.partition("=")[0] in _EVERYWHERE for word in arguments):
         return True
     return name in _OF_A_COMMIT and any(_COMMIT.match(word) for word in arguments)

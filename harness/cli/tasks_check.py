@@ -21,7 +21,9 @@ OK, FOUND, INFRA = 0, 1, 3
 def check(
     dataset: Annotated[str, typer.Argument(help="A bundled suite, a folder, or git+URL@revision#path.")],
     *,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Attempts of the solution, and of none.")] = 3,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, help="Attempts with the solution, and with doing nothing.")
+    ] = 3,
     include: Annotated[list[str] | None, typer.Option(help="Only tasks whose name fits this glob.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="No task whose name fits this glob.")] = None,
     backend: Annotated[str, typer.Option("--backend", "-b", help="Where sandboxes run.")] = "local",

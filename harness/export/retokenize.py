@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from harness.errors import UsageError, first_line
 from harness.export.chat import Said, messages_of, trajectories
+from harness.export.spelled import Cutter, encode_cut
 from harness.records import TrialResult
 from harness.store.layout import TrialPaths
 from harness.store.rollout import SampledCall
@@ -59,36 +60,54 @@ def load_tokenizer(name: str, *, option: str = "--retokenize", chat: bool = True
 
 def retokenised_calls(paths: TrialPaths, result: TrialResult, tokenizer: Tokenizer) -> Iterator[SampledCall]:
     """Every answer of an attempt as if it had been sampled from the chat template's rendering of what came before."""
+    cutter = Cutter(tokenizer)
     for session, _, trajectory in trajectories(paths, result):
         tools = trajectory.agent.tool_definitions
         said = messages_of(trajectory, drop_media=True)
         for number, each in enumerate(said):
             if each.sampled and number:
-                call = _call(session, number, said, tools, tokenizer)
+                call = _call(session, number, said, tools, tokenizer, cutter)
                 if call is not None:
                     yield call
 
 
 def _call(
-    session: str, number: int, said: Sequence[Said], tools: list[dict[str, Any]] | None, tokenizer: Tokenizer
+    session: str,
+    number: int,
+    said: Sequence[Said],
+    tools: list[dict[str, Any]] | None,
+    tokenizer: Tokenizer,
+    cutter: Cutter,
 ) -> SampledCall | None:
-    before = _render(said[:number], tools, tokenizer, ask=True)
-    after = _render(said[: number + 1], tools, tokenizer, ask=False)
+    def render(n_messages: int, *, ask: bool) -> str:
+        return _render(
+            [cutter.cut(_for_template(each.message), each.message.get("role")) for each in said[:n_messages]],
+            cutter.cut(tools),
+            tokenizer,
+            ask=ask,
+        )
+
+    def encode(text: str) -> list[int]:
+        return encode_cut(text, lambda part: tokenizer.encode(part, add_special_tokens=False))
+
+    before = render(number, ask=True)
+    after = render(number + 1, ask=False)
     if not after.startswith(before):
         # The template does not leave history as it was asked for; what the answer adds to it is taken instead.
-        before = _render(said[:number], tools, tokenizer, ask=False)
+        before = render(number, ask=False)
     if not after.startswith(before):
         return None
     return SampledCall(
         call_id=f"{session}/{number}",
         session=session,
-        prompt_ids=tokenizer.encode(before, add_special_tokens=False),
-        completion_ids=tokenizer.encode(after[len(before) :], add_special_tokens=False),
+        prompt_ids=encode(before),
+        completion_ids=encode(after[len(before) :]),
     )
 
 
-def _render(said: Sequence[Said], tools: list[dict[str, Any]] | None, tokenizer: Tokenizer, *, ask: bool) -> str:
-    conversation = [_for_template(each.message) for each in said]
+def _render(
+    conversation: list[dict[str, Any]], tools: list[dict[str, Any]] | None, tokenizer: Tokenizer, *, ask: bool
+) -> str:
     try:
         text = tokenizer.apply_chat_template(conversation, tools=tools, add_generation_prompt=ask, tokenize=False)
     except Exception as error:  # a template is a program of its author's: whatever it raises, it refuses this chat

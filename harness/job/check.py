@@ -69,27 +69,34 @@ async def check_tasks(
             checks.append(TaskCheck(name=task.name, findings=(f"cannot run: {task.reason}",)))
             continue
         noted = [" ".join(part for part in (each.path, each.key, each.message) if part) for each in task.findings]
-        history = [
+        oracle, nop, looks = (trials[title].get(task.name, []) for title in ("oracle", "nop", "history"))
+        told = [
             f"history: {line}"
-            for result in trials["history"].get(task.name, ())
+            for result in looks
             for path in sorted((folder / "history" / result.trial_name).glob(f"**/{FOUND}"))
             for line in read_json(path)
         ]
-        checks.append(
-            judge(task.name, trials["oracle"].get(task.name, ()), trials["nop"].get(task.name, ()), [*noted, *history])
-        )
+        checks.append(judge(task.name, oracle, nop, looks, [*noted, *told]))
     return checks
 
 
-def judge(name: str, oracle: Sequence[TrialResult], nop: Sequence[TrialResult], noted: Sequence[str] = ()) -> TaskCheck:
-    """What the attempts say of the task: `oracle` should earn 1 or more, `nop` 0 or less, and each always the same."""
-    flaky, findings, unjudged = False, [], 0
+def judge(
+    name: str,
+    oracle: Sequence[TrialResult],
+    nop: Sequence[TrialResult],
+    looks: Sequence[TrialResult] = (),
+    noted: Sequence[str] = (),
+) -> TaskCheck:
+    """What the attempts say of the task: `oracle` should earn 1 or more, `nop` 0 or less, and each always the same.
+
+    `looks` into its repositories have told what they found among `noted`.
+    """
+    flaky, findings = False, []
     rewards: list[tuple[float | None, ...]] = []
     for what, attempts, lowest, highest in (
         ("the solution", oracle, 1.0, math.inf),
         ("doing nothing", nop, -math.inf, 0.0),
     ):
-        unjudged += sum(each.outcome is Outcome.INFRA_ERROR for each in attempts)
         judged = [each for each in attempts if each.outcome not in (Outcome.INFRA_ERROR, Outcome.CANCELLED)]
         rewards.append(tuple(each.reward for each in attempts))
         seen = Counter(_end(each) for each in judged)
@@ -104,7 +111,7 @@ def judge(name: str, oracle: Sequence[TrialResult], nop: Sequence[TrialResult], 
         nop=rewards[1],
         flaky=flaky,
         findings=(*findings, *noted),
-        unjudged=unjudged,
+        unjudged=sum(each.outcome is Outcome.INFRA_ERROR for each in (*oracle, *nop, *looks)),
     )
 
 

@@ -39,7 +39,6 @@ from harness.store.files import remove_drafts
 from harness.store.held import held
 from harness.store.layout import JobPaths
 from harness.store.reader import load_result
-from harness.task.model import BrokenTask, Task
 from harness.trial.events import Emit, Event, TrialFinished, TrialRetried
 from harness.trial.runner import run_trial
 from harness.trial.spec import TrialContext, TrialSpec
@@ -56,11 +55,6 @@ class OpenJob:
         self._slots = asyncio.Semaphore(concurrency_of(config, context.provider, tasks))
         self._summary = book.outcome.summary
         self._asked = {(each.task_name, each.attempt) for each in self._summary.last.values()}
-
-    @property
-    def tasks(self) -> Mapping[str, Task | BrokenTask]:
-        """By name."""
-        return self._tasks
 
     async def run(self, task: str, attempt: int, *, group: str | None = None) -> TrialResult:
         """One attempt's last record: run now, with the repetitions that the failure table grants, or read back.

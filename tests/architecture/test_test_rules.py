@@ -119,3 +119,18 @@ def test_a_process_or_a_task_left_behind_fails_the_test_that_left_it(tmp_path: P
     assert "3 passed, 2 errors" in out
     assert "the test left processes behind" in out
     assert "the test left tasks pending" in out
+
+
+def test_a_test_is_not_blamed_for_a_helper_that_was_there_before_it(tmp_path: Path, repo: Path) -> None:
+    source = (
+        "import pathlib, subprocess, time\n"
+        "kept, go = [], pathlib.Path(__file__).with_name('go')\n"
+        "def test_starts():\n"
+        "    script = f'until [ -e {go} ]; do read -t 0.05 <> <(:); done; exec sleep 4'\n"
+        "    kept.append(subprocess.Popen(['bash', '-c', script, 'backends/local/doorman.py']))\n"
+        "def test_is_innocent():\n"
+        "    go.touch()\n"
+        "    while b'doorman' in pathlib.Path(f'/proc/{kept[0].pid}/cmdline').read_bytes(): time.sleep(0.02)\n"
+    )
+    code, out = pytest_on(tmp_path, repo, source)
+    assert code == 0, out

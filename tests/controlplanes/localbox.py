@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import cast
 
 from backends import SandboxSpec
-from backends.local.process import spawn
+from backends.local.entry import DOORMAN, answered
 from backends.local.provider import LocalProvider
 from backends.local.sandbox import LocalSandbox
+from backends.local.spawn import CLEAN_ENV
 from backends.local.tags import kill_tagged
 from backends.spec import NetworkMode
 
@@ -149,7 +150,8 @@ class Box:
         source = stdin if isinstance(stdin, int) else _memory_file(stdin)
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
-            pid = spawn(sandbox._enter(tag, sandbox._own_limits), source, out_end, err_end, text)
+            entry = sandbox._entry(tag, sandbox._own_limits)
+            pid = answered(DOORMAN.ask(entry, CLEAN_ENV, source, out_end, err_end, text))
         finally:
             for fd in (text, out_end, err_end, *([] if isinstance(stdin, int) else [source])):
                 os.close(fd)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from builders import make_task
 from chat_program import PROGRAM
 from command_line import REPO, records
 from controlplanes.cloud import CLOUDS, Cloud, cloud
-from model_server import Answer, serving
+from model_server import serving
 from policy_server import Policy
 
 from backends import Readiness, create_provider
@@ -143,17 +143,9 @@ async def test_a_program_installed_once_works_in_a_cloud_whose_sandboxes_reach_n
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_task(tmp_path / "tasks", "greet", test=GRADED)
     (tmp_path / "harness.toml").write_text(SCRIBE)
-    sampled: list[tuple[list[int], list[int], list[float]]] = []
-
-    def answer(request: Mapping[str, Any]) -> Answer:
-        turn = sum(message["role"] == "assistant" for message in request["messages"])
-        policy = Policy([SCRIBE_DOES[turn]])
-        said = policy(request)
-        sampled.extend(policy.sampled)
-        return said
-
+    policy = Policy(SCRIBE_DOES, each_alone=True)
     job = JobPaths(tmp_path / "job")
-    async with serving(answer) as endpoint:
+    async with serving(policy) as endpoint:
         config = JobConfig(
             dataset=str(tmp_path / "tasks"),
             backend=plane.name,
@@ -168,7 +160,7 @@ async def test_a_program_installed_once_works_in_a_cloud_whose_sandboxes_reach_n
     assert [(each["outcome"], each["reward"], each["tags"]) for each in found.values()] == [("scored", 1.0, [])] * 2
     stored = [call for name in found for call in RolloutReader(job.root / name / "agent" / "rollout.bin")]
     kept = [(list(call.prompt_ids or ()), list(call.completion_ids or ())) for call in stored]
-    assert sorted(kept) == sorted((prompt, ids) for prompt, ids, _ in sampled)
+    assert sorted(kept) == sorted((prompt, ids) for prompt, ids, _ in policy.sampled)
     assert len(kept) == 2 * len(SCRIBE_DOES)
     assert len(plane.made) == 3, "one sandbox to install the program in, and one for each attempt"
     assert len(list((tmp_path / "cache" / "harness" / "layers").glob("*.tar.gz"))) == 1

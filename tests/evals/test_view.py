@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -265,6 +266,31 @@ def test_the_index_of_a_folder_is_used_where_there_is_one_else_one_in_the_cache(
     with TrajectoryStore(jobs) as store:
         store.refresh()
     assert place_of(jobs) == jobs / ".harness" / "index.sqlite"
+
+
+def test_an_index_that_is_closed_just_as_it_falls_asleep_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("evals.view.index._IDLE_SEC", -1.0)
+    index = LiveIndex(tmp_path)
+
+    class AtTheWorstMoment(threading.Event):
+        def clear(self) -> None:
+            index._ended.set()
+            self.set()
+            super().clear()
+
+    index._wanted = AtTheWorstMoment()
+    index.start()
+    index._thread.join(timeout=30)
+    assert not index._thread.is_alive()
+    index.close()
+
+
+def test_the_stream_of_all_jobs_tells_of_their_folders_though_a_link_leads_nowhere(jobs: Path, shown: Viewer) -> None:
+    folders = [path for path in jobs.iterdir() if path.is_dir() and not path.is_symlink()]
+    with shown.events("/events") as states:
+        _, number, newest = next(states)["version"].split(".")
+    assert (int(number), int(newest)) == (len(folders), max(path.stat().st_mtime_ns for path in folders))
 
 
 @pytest.mark.case("E7")

@@ -142,6 +142,8 @@ def test_naming_the_verifiers_files_is_a_touch(pair: Pair, touches: int) -> None
         ("cd /app && git log --all --oneline | head", 1),
         ("git -C /app show 1a2b3c4d", 1),
         ("git --no-pager log -g", 1),
+        ("git rev-list --branches='fix*'", 1),
+        ("git log --all-match --grep a --grep b; git apply 1a2b3c4d.patch", 0),
         ("git fetch origin && git checkout -q FETCH_HEAD", 1),
         ("git reflog", 1),
         ("git cat-file -p deadbeef1", 1),

@@ -86,6 +86,8 @@ def test_what_infrastructure_failed_says_nothing_of_the_task() -> None:
     ends = [attempt(1.0), attempt(None, Outcome.INFRA_ERROR), attempt(1.0)]
     found = judge("t", ends, [attempt(0.0)])
     assert (found.findings, found.flaky, found.unjudged) == ((), False, 1)
+    unseen = judge("t", [attempt(1.0)], [attempt(0.0)], [attempt(None, Outcome.INFRA_ERROR)])
+    assert (unseen.findings, unseen.unjudged) == ((), 1), "nobody looked into its repositories"
 
 
 def test_a_solution_that_is_sometimes_not_judged_at_all_is_flaky() -> None:

@@ -170,10 +170,13 @@ async def test_a_full_queue_asks_to_come_again(policy: HuggingFacePolicy) -> Non
         served.engine.abandon(running.generation)
 
 
-async def test_an_answer_that_takes_too_long_is_given_up_and_its_place_is_free(policy: HuggingFacePolicy) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_takes_too_long_is_given_up_and_its_place_is_free(
+    policy: HuggingFacePolicy, stream: bool
+) -> None:
     async with serving_policy(policy, request_timeout=0.3) as served:
         with pytest.raises(ModelUnavailable, match=r"no answer within 0\.3 s"):
-            await ask(served, "hi", max_tokens=4000, ignore_eos=True)
+            await ask(served, "hi", stream=stream, max_tokens=4000, ignore_eos=True)
         await until_idle(served)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from backends.protocol import SandboxProvider
@@ -11,7 +11,6 @@ from harness.job.config import JobConfig
 from harness.job.open import OpenJob
 from harness.job.runner import JobOutcome, resume_job, run_job
 from harness.store.layout import JobPaths
-from harness.trial.events import Emit
 from trainer.online.config import LoopConfig
 from trainer.online.folder import LoopFolder
 from trainer.online.parts import Attempt
@@ -43,12 +42,11 @@ class HeldOut:
         options: Mapping[str, Any],
         *,
         told: Callable[[Mapping[str, Any]], None] = lambda document: None,
-        subscribers: Sequence[Emit] = (),
         provider: Callable[[], SandboxProvider | None] = lambda: None,
     ) -> None:
         """`options` are the agent's; `provider` makes another one for each evaluation, None the configured one."""
         self._config, self._folder, self._options = config, folder, options
-        self._told, self._subscribers, self._provider = told, subscribers, provider
+        self._told, self._provider = told, provider
 
     async def measure(self, version: int) -> None:
         """Run what is owed of this version's evaluation, and report."""
@@ -71,8 +69,8 @@ class HeldOut:
 
     async def _run(self, job: JobConfig, paths: JobPaths) -> JobOutcome:
         if paths.lock.exists():
-            return await resume_job(paths, subscribers=self._subscribers, provider=self._provider())
-        return await run_job(job, paths, subscribers=self._subscribers, provider=self._provider())
+            return await resume_job(paths, provider=self._provider())
+        return await run_job(job, paths, provider=self._provider())
 
 
 def evaluation_document(version: int, paths: JobPaths, outcome: JobOutcome) -> dict[str, Any]:

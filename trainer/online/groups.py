@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from trainer.online.parts import Attempt, Collected, Plan, Rollouts
@@ -84,14 +84,7 @@ class Collector:
         random = Random(f"{self.seed}/{group.number}")  # noqa: S311
         kept = set(ada.picked(rewards, random)) if ada.resolved(rewards) else set()
         left_out = tuple(each.trial for number, each in enumerate(valid) if number not in kept)
-        return Collected(
-            number=group.number,
-            task=group.task,
-            version=group.version,
-            size=group.size,
-            attempts=group.attempts,
-            left_out=left_out,
-        )
+        return replace(group, left_out=left_out)
 
     async def _first(self, plan: Plan, numbers: Sequence[int], need: int, until: float | None) -> list[Attempt]:
         """The first `need` valid attempts; with fewer valid ones, failed ones as well, up to so many."""

@@ -2,6 +2,8 @@
 
 How calls are written is told by the template: `<tool_call>{"name": ..., "arguments": ...}</tool_call>` (Hermes, Qwen
 and alike), or the line form of the `tiny` model.
+
+Only the template writes special tokens; what a message spells of them stays text.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError
+from harness.export.spelled import Cutter, encode_cut
 from trainer.policy.tiny import CALL
 
 Json = Mapping[str, Any]
@@ -51,13 +54,14 @@ class Dialect:
         self.end = str(tokenizer.eos_token or "")
         """What ends a message."""
         self._pieces: dict[int, str] = {}
+        self._cutter = Cutter(tokenizer)
 
     def write(self, messages: Sequence[Json], tools: Sequence[Json], *, answer: bool) -> str:
-        """The conversation as text, up to where the model answers if `answer`. Raises Unwritable."""
+        """The conversation as text for `encode`, up to where the model answers if `answer`. Raises Unwritable."""
         try:
             written = self._tokenizer.apply_chat_template(
-                [_for_template(each) for each in messages],
-                tools=list(tools) or None,
+                [self._cutter.cut(_for_template(each), each.get("role")) for each in messages],
+                tools=self._cutter.cut(list(tools)) or None,
                 tokenize=False,
                 add_generation_prompt=answer,
             )
@@ -66,8 +70,12 @@ class Dialect:
             raise Unwritable(f"the model's chat template refuses these messages: {line[:200]}") from error
         return str(written)
 
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Text as tokens; with what the tokenizer puts around a text of its own if `special`.
+    def encode(self, written: str) -> list[int]:
+        """What `write` wrote, or a part of it, as tokens."""
+        return encode_cut(written, self.tokenize)
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Text as tokens, special ones where it spells them; with those that the tokenizer adds if `special`.
 
         Half of a surrogate pair, which JSON can spell and Unicode does not know, becomes the replacement character.
         """

@@ -81,7 +81,7 @@ class ServedModel:
         request = completion_request(body)
         self._require_name(request)
         prompt: Any = request.prompt
-        ids: list[int] = self.dialect.encode(prompt, special=True) if isinstance(prompt, str) else prompt
+        ids: list[int] = self.dialect.tokenize(prompt, special=True) if isinstance(prompt, str) else prompt
         head, text = self._head("cmpl"), self._text(request, calls=False)
         return self._job(
             request,

@@ -12,7 +12,6 @@ import contextlib
 import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +105,11 @@ class App:
         except Closed as error:
             raise Refused(503, str(error), kind="server_error") from error
         except TimeoutError as error:
-            raise Refused(504, f"there was no answer within {self._timeout:g} s", kind="timeout") from error
+            late = Refused(504, f"there was no answer within {self._timeout:g} s", kind="timeout")
+            if not job.stream:
+                raise late from error
+            await send({"type": "http.response.body", "body": event(late.body())})  # the stream has begun
+            return
         finally:
             if generation.finish is None:
                 self._engine.abandon(generation)
@@ -227,8 +230,7 @@ async def _send_json(send: Send, status: int, body: dict[str, Any]) -> None:
 async def _send_stream(send: Send, parts: AsyncIterator[bytes]) -> None:
     head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
     await send({"type": "http.response.start", "status": 200, "headers": head})
-    with suppress(TimeoutError):
-        async with contextlib.aclosing(parts) as opened:  # type: ignore[type-var]
-            async for part in opened:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+    async with contextlib.aclosing(parts) as opened:  # type: ignore[type-var]
+        async for part in opened:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})

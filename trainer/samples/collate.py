@@ -109,15 +109,14 @@ def share(rows: Sequence[TrainingRow], rank: int, world: int) -> list[TrainingRo
 
 
 def collate(rows: Sequence[TrainingRow], *, pad_id: int = 0, packed: bool = False) -> MicroBatch:
-    """The tensors of one micro-batch. The first token of a row is predicted by nothing, and is never trained."""
+    """The tensors of one micro-batch."""
     longest = max(map(len, rows))
     lengths = list(map(len, rows)) if packed else [longest] * len(rows)
     starts = [0, *accumulate(lengths)]
     ids = np.full(starts[-1], pad_id, dtype=np.int64)
-    places = []
     for start, each in zip(starts, rows, strict=False):
         ids[start : start + len(each)] = each.token_ids
-        places.append(np.flatnonzero(each.mask[1:]) + 1)
+    places = [each.places for each in rows]
     sizes = [len(place) for place in places]
 
     def gathered(name: str) -> Tensor:

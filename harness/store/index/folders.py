@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.store.files import read_table
 from harness.store.layout import JobPaths, folders_in
+from harness.strict_json import whole
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ def look_at(job: Path) -> Seen:
         except OSError:
             seen.unfinished += _was_meant(f"{job}/{name}")
             continue
-        if not _is_text(name):
+        if whole(name) != name:
             seen.nameless.append(ascii(name))
         elif stat.S_ISREG(found.st_mode):
             seen.fingerprints[name] = f"{found.st_mtime_ns}:{found.st_size}:{found.st_ino}"
@@ -76,11 +77,3 @@ def look_at(job: Path) -> Seen:
 
 def _was_meant(folder: str) -> bool:
     return any(os.path.lexists(f"{folder}/{name}") for name in ("trial.log", "config.json"))
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
