@@ -2,7 +2,7 @@
 # A model of 0.15 M parameters learns a shell task from its own attempts, each a real trial in a real local sandbox:
 # demonstrations -> imitation -> evaluation -> (attempts -> training -> serving) again and again -> evaluation.
 # ./run.sh [FOLDER FOR JOBS] [quick|full] [MORE OPTIONS OF harness loop, e.g. --set train.algo=grpo]
-# quick closes the circle in a minute or two; full is the demonstration. SEED=n repeats it otherwise.
+# quick closes the circle in about two minutes; full is the demonstration. SEED=n repeats it otherwise.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(realpath -m "${1:-jobs}/flywheel-$(date +%Y%m%d-%H%M%S)") size=${2:-quick} seed=${SEED:-0}
