@@ -2,8 +2,7 @@
 # A model of 0.15 M parameters learns a shell task from its own attempts, each a real trial in a real local sandbox:
 # demonstrations -> imitation -> evaluation -> (attempts -> training -> serving) again and again -> evaluation.
 # ./run.sh [FOLDER FOR JOBS] [quick|full] [MORE OPTIONS OF harness loop, e.g. --set train.algo=grpo]
-# quick only closes the circle: so short an imitation solves nothing, so that there is nothing to learn from; full is the
-# demonstration. SEED=n repeats it otherwise.
+# quick closes the circle in about two minutes; full is the demonstration. SEED=n repeats it otherwise.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(realpath -m "${1:-jobs}/flywheel-$(date +%Y%m%d-%H%M%S)") size=${2:-quick} seed=${SEED:-0}
@@ -11,7 +10,7 @@ shift $(($# < 2 ? $# : 2))
 python -c 'import torch, transformers, safetensors, pyarrow, uvicorn, httptools, openai, scipy, jinja2' 2>/dev/null ||
   { echo "this example needs: pip install 'harness-rl[train,proxy,llm,evals,report]'"; exit 77; }
 case $size in
-  quick) demonstrations=48 imitation=20 held_out=12 loop=(--steps 2 --set collect.groups=2 --set collect.attempts=4) ;;
+  quick) demonstrations=256 imitation=320 held_out=40 loop=(--steps 5) ;;
   full) demonstrations=512 imitation=400 held_out=100 loop=() ;;
   *) echo "quick or full, not $size" >&2; exit 2 ;;
 esac
@@ -23,7 +22,7 @@ cd "$folder"
 
 tasks() { python "$here/family.py" "$1" --tasks "$2" --seed $((3 * seed + $3)); }
 tasks demonstrations "$demonstrations" 1
-tasks train 64 2
+tasks train 512 2
 tasks held-out "$held_out" 3
 
 echo "== $demonstrations demonstrations, and a fresh model that imitates them"
