@@ -186,7 +186,16 @@ class LocalSandbox(ShellFiles):
 
     async def kill_processes(self) -> None:
         self._check_alive("kill_processes")
-        await asyncio.to_thread(self._kill_all)
+        try:
+            await asyncio.to_thread(self._end_commands)
+        except NotStarted as error:
+            self._check_alive("kill_processes")
+            raise SandboxError(
+                f"its processes could not be ended: {error}",
+                backend="local",
+                operation="kill_processes",
+                sandbox_id=self.id,
+            ) from error
         self._check_alive("kill_processes")
 
     async def is_alive(self) -> bool:
@@ -237,14 +246,21 @@ class LocalSandbox(ShellFiles):
         )
 
     def _kill_all(self) -> None:
-        """Kill every process of every command at once: in a namespace even a fork bomb cannot outrun this."""
+        """The same, for a command that is ended anyway, in a sandbox that may be gone."""
+        with suppress(NotStarted):
+            self._end_commands()
+
+    def _end_commands(self) -> None:
+        """Kill every process of every command at once: in a namespace even a fork bomb cannot outrun this.
+
+        Raises NotStarted if what kills them could not start: then they may live.
+        """
         if self._isolation is Isolation.NONE:
             kill_tagged(self._home.first_tag, self._home.end_tag)
         else:
             restore(self._home)  # or nothing of ours could be started
-            with suppress(NotStarted):
-                entry = self._entry(self._home.first_tag, self._own_limits)
-                run_blocking(entry, _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+            entry = self._entry(self._home.first_tag, self._own_limits)
+            run_blocking(entry, _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
             restore(self._home)  # and now there is nobody left to undo it
 
     async def _run(

@@ -159,3 +159,20 @@ async def test_a_command_that_stopped_itself_ends_with_the_others_and_with_its_s
     await sandbox.stop()
     with pytest.raises(SandboxUnavailable):
         await asyncio.wait_for(stopped, 5)
+
+
+async def test_processes_that_may_live_on_are_not_said_to_be_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise NotStarted("Resource temporarily unavailable")
+
+    sandbox = await create_provider("local").start(SandboxSpec(build_dir=folder))
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr("backends.local.sandbox.run_blocking", refused)
+            with pytest.raises(SandboxError, match="could not be ended: Resource temporarily unavailable"):
+                await sandbox.kill_processes()
+        await sandbox.kill_processes()
+    finally:
+        await sandbox.stop()
