@@ -59,8 +59,8 @@ def test_a_full_disk_ends_the_job_with_whole_records_and_more_space_finishes_it(
     found = records(job)
     full, cut_short = ("infra_error", "disk_full"), ("cancelled", "cancelled")
     ends = [(each["outcome"], each["failure"]["tag"]) for each in found.values() if each["outcome"] != "scored"]
-    # What ran beside the attempt that met the full disk is cut short by the job's end, or has met it too.
-    assert full in ends and set(ends) <= ({full, cut_short} if concurrent > 1 else {full})
+    # An attempt whose record does not fit at all ends the job at once, and cuts short what runs beside it.
+    assert set(ends) <= ({full, cut_short} if concurrent > 1 else {full})
     for record in found.values():
         if record["outcome"] != "scored":
             assert record["reward"] is None
