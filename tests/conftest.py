@@ -25,6 +25,9 @@ from left_out import LeftOut, is_ci, leave_out
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 
+# Small models gain nothing from a second thread, and several test processes' threads wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Under nohup, or in a script's background. Processes that tests start inherit an ignored signal, but no handler.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
