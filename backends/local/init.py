@@ -82,15 +82,29 @@ async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
         return Init(_pid_of_init(starter, info), starter=starter, lifeline=lifeline)
     except BaseException:
         if starter >= 0:
-            # Without its lifeline pid 1 ends, and with its starter it is killed.
-            with suppress(ProcessLookupError):
-                os.kill(starter, signal.SIGKILL)
-            os.waitpid(starter, 0)  # noqa: ASYNC222 - it was killed
+            _kill_with_children(starter)
         os.close(lifeline)
         raise
     finally:
         for fd in (ready, errors, info):
             os.close(fd)
+
+
+def _kill_with_children(starter: int) -> None:
+    """Kill what starts a namespace, at any moment of that, and reap it.
+
+    Its child is killed by name, since at first neither the starter's end nor the lifeline's would end it: it waits for
+    the starter to tell it its users. What is stopped makes no further child, and keeps the pids of those it has.
+    """
+    os.kill(starter, signal.SIGSTOP)
+    _, status = os.waitpid(starter, os.WUNTRACED)
+    if not os.WIFSTOPPED(status):
+        return  # it had ended by itself, with nobody to wait for
+    for child in Path(f"/proc/{starter}/task/{starter}/children").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    os.kill(starter, signal.SIGKILL)
+    os.waitpid(starter, 0)
 
 
 def _pid_of_init(starter: int, info: int) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from command_line import processes_with
 from left_out import leave_out
 
 from backends import (
@@ -91,6 +94,22 @@ async def test_a_start_that_takes_too_long_is_a_timeout_and_leaves_nothing(
     with pytest.raises(SandboxTimeout):
         await create_provider("local").start(SandboxSpec(build_dir=folder, start_timeout_sec=0.0))
     assert list(tmp_path.glob("harness-local-*")) == []
+
+
+async def test_a_start_that_is_given_up_at_any_moment_leaves_no_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above all not when the namespace's first process waits for who started it, with nobody left to tell it."""
+    with tempfile.TemporaryDirectory(prefix="given-up-") as parent:
+        Path(parent).chmod(0o755)
+        monkeypatch.setattr(home, "_parent", lambda: Path(parent))
+        provider = create_provider("local")
+        for number in range(40):
+            with suppress(SandboxTimeout):
+                sandbox = await provider.start(SandboxSpec(build_dir=folder, start_timeout_sec=number * 0.0005))
+                await sandbox.stop()
+        await asyncio.sleep(0.1)
+        assert processes_with(parent) == []
 
 
 @pytest.mark.root
