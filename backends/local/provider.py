@@ -18,7 +18,6 @@ from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
 from backends.local.namespaces import OLD_KERNEL, Isolation, Limits, Probe, probe, start_argv
 from backends.local.sandbox import LocalSandbox
-from backends.local.tags import kill_owned
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
@@ -95,8 +94,6 @@ class LocalProvider:
         home = await asyncio.to_thread(find, sandbox_id)
         if home is not None:
             await asyncio.to_thread(destroy, home)
-            if home.uid is not None:
-                await asyncio.to_thread(kill_owned, home.uid)
 
     async def close(self) -> None:
         """There is no connection to release."""
