@@ -8,6 +8,7 @@ import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxStartError, SandboxTimeout, SandboxUnsupported
 from backends.lifecycle import OWNER, finish, process_start_ticks
@@ -189,8 +190,11 @@ class LocalProvider:
         try:
             try:
                 await told(answer)
-            finally:
-                answered(answer)
+            except asyncio.CancelledError:
+                with suppress(NotStarted):
+                    answered(answer)
+                raise
+            answered(answer)
         except NotStarted as error:
             raise SandboxStartError(
                 f"a namespace could not be entered and sealed: {error}", backend=self.name, operation="start"
