@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 import threading
@@ -13,13 +13,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from backends.lifecycle import finish
 from backends.local import doorman
 from backends.local.namespaces import Limits
-from backends.local.spawn import settle, spawn
+from backends.local.spawn import spawn
+from backends.local.waiting import readable, ready
 
 _CLONE_NEWNET = 0x40000000
 _NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x08000000 | 0x04000000  # user, mount, pid, ipc, uts
 _REASON_BYTES = 500
+ANSWER_SEC = 10.0
+"""What takes milliseconds: a doorman that has not answered by then is stopped, and another one takes its place."""
+_END_SEC = 1.0
 
 
 class NotStarted(Exception):
@@ -75,17 +80,20 @@ def _possible(kind: int, value: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def answered(answer: int) -> int:
-    """The pid of the command, a child of this process, or 0 of none that was asked for; waits some milliseconds.
+def answered(answer: int, *, within: float = 0.0) -> int:
+    """The pid of the command, a child of this process, or 0 of none that was asked for.
 
-    Closes `answer`. Raises NotStarted with the reason.
+    Waits `within` seconds, and then ends the doorman. Closes `answer`. Raises NotStarted with the reason.
     """
     try:
-        told = os.read(answer, doorman.ANSWER.size + _REASON_BYTES)
+        answers = ready(answer, within)
+        if not answers:
+            DOORMAN.end()  # what it had not begun ends with it
+        told = os.read(answer, doorman.ANSWER.size + _REASON_BYTES) if ready(answer, _END_SEC) else b""
     finally:
         os.close(answer)
     if len(told) < doorman.ANSWER.size:
-        raise NotStarted("what should have started it was killed")
+        raise NotStarted(f"what should have started it {'was killed' if answers else 'did not answer'}")
     entered, pid = doorman.ANSWER.unpack_from(told)
     if entered:
         os.waitpid(entered, 0)
@@ -96,14 +104,9 @@ def answered(answer: int) -> int:
 
 
 async def told(answer: int) -> None:
-    """Wait until `answered` need not."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(answer, settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(answer)
+    """Wait until `answered` need not, at most ANSWER_SEC; a caller that is cancelled meanwhile is told afterwards."""
+    with readable(answer) as ready_to_read:
+        await finish(ready_to_read, timeout=ANSWER_SEC)
 
 
 class Doorman:
@@ -130,12 +133,17 @@ class Doorman:
             os.close(write_end)
         return answer
 
+    def end(self) -> None:
+        """Kill it, stopped or not. The next command has another one started."""
+        with self._lock:
+            self._forget()
+
     def _send(self, request: bytes, descriptors: list[int]) -> None:
         with self._lock:
             try:
                 socket.send_fds(self._connected(), [request], descriptors)
-            except (BrokenPipeError, ConnectionResetError):
-                self._forget()  # somebody killed it; another one does as well
+            except (BrokenPipeError, ConnectionResetError, TimeoutError):
+                self._forget()  # somebody killed or stopped it; another one does as well
                 socket.send_fds(self._connected(), [request], descriptors)
 
     def _connected(self) -> socket.socket:
@@ -150,7 +158,9 @@ class Doorman:
             self._socket.close()
             self._socket = None
             with suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)
+                if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
 
 
 DOORMAN = Doorman()
@@ -158,6 +168,7 @@ DOORMAN = Doorman()
 
 def _start() -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(ANSWER_SEC)  # reached only behind a hundred requests that nobody takes
     null = os.open(os.devnull, os.O_RDWR)
     try:
         pid = spawn([sys.executable, "-I", "-S", doorman.__file__], theirs.fileno(), null, null)

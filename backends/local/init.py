@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from backends.errors import SandboxStartError
-from backends.local.spawn import settle, spawn
+from backends.local.spawn import spawn
+from backends.local.waiting import readable, ready
 
 _INFO_FD = 3
 _MESSAGE_BYTES = 4096
@@ -32,11 +32,7 @@ class Init:
 
     def alive(self) -> bool:
         """Whether the namespace still runs."""
-        if self._killed:
-            return False
-        poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
-        return not poll.poll(0)
+        return not self._killed and not ready(self.pidfd, 0)
 
     async def kill(self) -> None:
         """Kill the namespace and wait until everything in it is gone. Idempotent.
@@ -60,9 +56,8 @@ async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
     `argv_for` gives the command for the number of the descriptor on which the pid may be told. Raises
     SandboxStartError with what the tools wrote.
     """
-    loop = asyncio.get_running_loop()
     pipes = [os.pipe() for _ in range(4)]
-    (stdin, lifeline), (ready, stdout), (errors, stderr), (info, info_write) = pipes
+    (stdin, lifeline), (greeting, stdout), (errors, stderr), (info, info_write) = pipes
     argv = argv_for(_INFO_FD)
     starter = -1
     try:
@@ -71,13 +66,9 @@ async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
         finally:
             for fd in (stdin, stdout, stderr, info_write):
                 os.close(fd)
-        answered = loop.create_future()
-        loop.add_reader(ready, settle, answered)
-        try:
-            await answered
-        finally:
-            loop.remove_reader(ready)
-        if os.read(ready, 16) != b"ready\n":
+        with readable(greeting) as greeted:
+            await greeted
+        if os.read(greeting, 16) != b"ready\n":
             raise SandboxStartError(_message(errors), backend="local", operation="start")
         return Init(_pid_of_init(starter, info), starter=starter, lifeline=lifeline)
     except BaseException:
@@ -86,7 +77,7 @@ async def start_init(argv_for: Callable[[int], list[str]]) -> Init:
         os.close(lifeline)
         raise
     finally:
-        for fd in (ready, errors, info):
+        for fd in (greeting, errors, info):
             os.close(fd)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from backends.local.entry import DOORMAN, Entry, NotStarted, answered, told
-from backends.local.spawn import CLEAN_ENV, settle
+from backends.local.entry import ANSWER_SEC, DOORMAN, Entry, NotStarted, answered, told
+from backends.local.spawn import CLEAN_ENV
 from backends.local.streams import Leftovers, Stream
 from backends.local.tags import kill_tagged
+from backends.local.waiting import readable, ready
 from backends.spec import ExecuteResponse, cut_utf8
 
 _REAP_SEC = 0.02
@@ -37,7 +38,8 @@ async def run(
 
     `stdin` is content, a descriptor, or None for nothing; `stdout` a descriptor that takes the place of capturing.
     `kill_all` is the last resort against a command that forks faster than its processes can be found.
-    Raises NotStarted if what should have become that shell gave up before.
+    Raises NotStarted if what should have become that shell gave up before, or did not begin within ANSWER_SEC. A caller
+    that is cancelled is told when nothing of the command is left.
     """
     loop = asyncio.get_running_loop()
     began = time.monotonic()
@@ -54,22 +56,23 @@ async def run(
             os.close(source)
         try:
             await told(answer)
-        finally:
-            pid = answered(answer)  # also for a caller that was cancelled: what has started has to be ended
+        except asyncio.CancelledError:
+            with suppress(NotStarted):
+                pid = answered(answer)  # what has started has to be ended
+            raise
+        pid = answered(answer)
         out.start(loop)
         err.start(loop)
         pidfd = os.pidfd_open(pid)
-        exited = loop.create_future()
-        loop.add_reader(pidfd, settle, exited)
         try:
-            async with asyncio.timeout(timeout):
-                await exited
+            with readable(pidfd) as exited:
+                async with asyncio.timeout(timeout):
+                    await exited
             ended = True
         except TimeoutError:
             timed_out = True
     finally:
         if pidfd >= 0:
-            loop.remove_reader(pidfd)
             os.close(pidfd)
         if pid >= 0:
             if not ended:
@@ -115,11 +118,11 @@ def _kill_command(pid: int, tag: int, kill_all: Callable[[], None]) -> None:
         # More than once, since it may be on its way in and not have its tag yet.
         if not kill_tagged(tag, tag + 1):
             kill_all()
-        if select.select([pidfd], [], [], _REAP_SEC)[0]:
+        if ready(pidfd, _REAP_SEC):
             break
     else:
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        select.select([pidfd], [], [])
+        ready(pidfd, _REAP_SEC)
         kill_tagged(tag, tag + 1)
     os.close(pidfd)
 
@@ -132,13 +135,12 @@ def run_blocking(entry: Entry, script: bytes, *, timeout: float) -> int | None:
     text = _memory_file(_HEAD + script)
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        pid = answered(DOORMAN.ask(entry, CLEAN_ENV, null, null, null, text))
+        pid = answered(DOORMAN.ask(entry, CLEAN_ENV, null, null, null, text), within=ANSWER_SEC)
     finally:
         os.close(null)
         os.close(text)
     pidfd = os.pidfd_open(pid)
-    ended, _, _ = select.select([pidfd], [], [], timeout)
-    if not ended:
+    if not ready(pidfd, timeout):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

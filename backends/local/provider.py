@@ -8,6 +8,7 @@ import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from backends.errors import SandboxBuildError, SandboxDiskFull, SandboxStartError, SandboxTimeout, SandboxUnsupported
 from backends.lifecycle import OWNER, finish, process_start_ticks
@@ -18,7 +19,6 @@ from backends.local.image import ImagePlan, read_dockerfile
 from backends.local.init import Init, start_init
 from backends.local.namespaces import OLD_KERNEL, Isolation, Limits, Probe, probe, start_argv
 from backends.local.sandbox import LocalSandbox
-from backends.local.tags import kill_owned
 from backends.protocol import Capabilities, Readiness, SandboxBackendProtocol
 from backends.spec import NetworkMode, SandboxInfo, SandboxSpec
 
@@ -95,8 +95,6 @@ class LocalProvider:
         home = await asyncio.to_thread(find, sandbox_id)
         if home is not None:
             await asyncio.to_thread(destroy, home)
-            if home.uid is not None:
-                await asyncio.to_thread(kill_owned, home.uid)
 
     async def close(self) -> None:
         """There is no connection to release."""
@@ -192,8 +190,11 @@ class LocalProvider:
         try:
             try:
                 await told(answer)
-            finally:
-                answered(answer)
+            except asyncio.CancelledError:
+                with suppress(NotStarted):
+                    answered(answer)
+                raise
+            answered(answer)
         except NotStarted as error:
             raise SandboxStartError(
                 f"a namespace could not be entered and sealed: {error}", backend=self.name, operation="start"

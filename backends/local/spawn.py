@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from contextlib import suppress
@@ -10,12 +9,6 @@ from functools import cache
 
 CLEAN_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 """All that a command inherits. Variables of the caller come through the script, never through argv or this."""
-
-
-def settle(future: asyncio.Future[None]) -> None:
-    """Wake who waits for `future`, once."""
-    if not future.done():
-        future.set_result(None)
 
 
 def spawn(argv: list[str], *descriptors: int) -> int:

@@ -32,17 +32,6 @@ def kill_tagged(first: int, end: int) -> bool:
     return False
 
 
-def kill_owned(uid: int) -> None:
-    """Kill every process of a sandbox's own uid: what outside of its namespace still waits for a stopped command."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError):
-                pidfd = os.pidfd_open(int(entry.name))
-                if entry.stat().st_uid == uid:
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-                os.close(pidfd)
-
-
 def _sweep(first: int, end: int) -> int:
     """Kill what is found in one pass over the processes, wait for its end, and return how many they were."""
     waiting = select.poll()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from backends import SandboxSpec, create_provider
+from backends import SandboxError, SandboxSpec, create_provider
+from backends.lifecycle import OWNER
+from backends.local import entry
 from backends.local.entry import DOORMAN
 from backends.protocol import SandboxBackendProtocol
 
@@ -40,6 +43,79 @@ async def test_a_command_whose_caller_gives_up_while_it_starts_is_ended(sandbox:
                 await sandbox.execute("sleep 1000", timeout=60)
     left = await sandbox.execute("cat /proc/[0-9]*/cmdline | tr '\\0' ' '", timeout=10)
     assert "sleep" not in left.output
+
+
+async def test_a_doorman_that_has_stopped_is_replaced_and_nobody_else_waits_meanwhile(
+    sandbox: SandboxBackendProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "ANSWER_SEC", 1.0)
+    await sandbox.execute("true", timeout=10)
+    os.kill(DOORMAN.pid, signal.SIGSTOP)
+    command = asyncio.create_task(sandbox.execute("echo never", timeout=60))
+    longest = 0.0
+    while not command.done():
+        began = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - began)
+    with pytest.raises(SandboxError, match="did not answer"):
+        await command
+    assert longest < 0.7
+    assert (await sandbox.execute("echo next", timeout=10)).output == "next"
+
+
+async def test_a_caller_who_gives_up_while_the_doorman_has_stopped_is_told_so_and_its_command_ended(
+    sandbox: SandboxBackendProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.execute("true", timeout=10)
+    os.kill(DOORMAN.pid, signal.SIGSTOP)
+    command = asyncio.create_task(sandbox.execute("sleep 1000", timeout=60))
+    await asyncio.sleep(0.1)
+    command.cancel()
+    await asyncio.sleep(0.1)
+    os.kill(DOORMAN.pid, signal.SIGCONT)
+    with pytest.raises(asyncio.CancelledError):
+        await command
+    left = await sandbox.execute("cat /proc/[0-9]*/cmdline | tr '\\0' ' '", timeout=10)
+    assert "sleep" not in left.output
+
+    monkeypatch.setattr(entry, "ANSWER_SEC", 0.5)
+    os.kill(DOORMAN.pid, signal.SIGSTOP)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await sandbox.execute("sleep 1000", timeout=60)
+
+
+async def test_a_start_that_is_cancelled_while_its_namespace_is_sealed_leaves_nothing(
+    tmp_path: Path, sandbox: SandboxBackendProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {OWNER: f"cancelled-while-sealing-{os.getpid()}"}
+    provider = create_provider("local")
+    sealing = asyncio.Event()
+    told = entry.told
+
+    async def watched(answer: int) -> None:
+        sealing.set()
+        await told(answer)
+
+    monkeypatch.setattr("backends.local.provider.told", watched)
+    before = children()
+    os.kill(DOORMAN.pid, signal.SIGSTOP)
+    starting = asyncio.create_task(provider.start(SandboxSpec(build_dir=tmp_path, labels=labels)))
+    await asyncio.wait_for(sealing.wait(), 60)
+    assert children() > before
+    assert len(await provider.list(labels)) == 1
+    starting.cancel()
+    await asyncio.sleep(0.1)
+    os.kill(DOORMAN.pid, signal.SIGCONT)
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert children() == before
+    assert await provider.list(labels) == []
+
+
+def children() -> set[str]:
+    """The processes that this one has to await, ended ones included."""
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
 async def test_the_doorman_knows_nothing_of_the_harness_s_environment(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from backends import SandboxSpec
-from backends.local.entry import DOORMAN, answered
+from backends.local.entry import ANSWER_SEC, DOORMAN, answered
 from backends.local.provider import LocalProvider
 from backends.local.sandbox import LocalSandbox
 from backends.local.spawn import CLEAN_ENV
@@ -151,7 +151,7 @@ class Box:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             entry = sandbox._entry(tag, sandbox._own_limits)
-            pid = answered(DOORMAN.ask(entry, CLEAN_ENV, source, out_end, err_end, text))
+            pid = answered(DOORMAN.ask(entry, CLEAN_ENV, source, out_end, err_end, text), within=ANSWER_SEC)
         finally:
             for fd in (text, out_end, err_end, *([] if isinstance(stdin, int) else [source])):
                 os.close(fd)
