@@ -84,6 +84,24 @@ async def serve(app: Any, listener: socket.socket, started: asyncio.Event, stop:
         listener.close()
 
 
+async def begin(app: Any, listener: socket.socket, stop: asyncio.Event) -> asyncio.Task[None]:
+    """Serve until told to stop, and return once requests are answered. Raises what ended the serving before that."""
+    started = asyncio.Event()
+    serving = asyncio.create_task(serve(app, listener, started, stop))
+    waiting = asyncio.create_task(started.wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            await serving
+    except BaseException:
+        stop.set()
+        await asyncio.gather(serving, return_exceptions=True)
+        raise
+    finally:
+        waiting.cancel()
+    return serving
+
+
 async def told_to_end() -> None:
     """Wait for Ctrl-C, or for a polite kill."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from evals.view.app import application
 from evals.view.site import Site
-from harness.loopback import listen, serve, told_to_end
+from harness.loopback import begin, listen, told_to_end
 
 HOST = "127.0.0.1"
 
@@ -27,12 +27,11 @@ def run(site: Site, listener: socket.socket, path: str, greet: Callable[[str], N
 
 async def _run(site: Site, listener: socket.socket, path: str, greet: Callable[[str], None]) -> None:
     token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
-    started, stop = asyncio.Event(), asyncio.Event()
-    serving = asyncio.create_task(serve(application(site, token, port, stop), listener, started, stop))
+    stop = asyncio.Event()
+    serving = await begin(application(site, token, port, stop), listener, stop)
     site.index.start()
     threading.Thread(target=site.figures.warm_up, daemon=True).start()
     try:
-        await started.wait()
         greet(f"http://{HOST}:{port}{path}?token={token}")
         await told_to_end()
     finally:

@@ -13,7 +13,7 @@ from harness.atif.writer import TrajectoryWriter
 from harness.errors import UsageError
 from harness.llm.openai_chat import Endpoint
 from harness.llm.protocol import ChatModel
-from harness.loopback import LOOPBACK, listen, serve
+from harness.loopback import LOOPBACK, begin, listen
 from harness.proxy.budget import Account, Budget
 from harness.proxy.lease import Lease, Trial
 from harness.proxy.recorder import Recorder
@@ -118,13 +118,7 @@ class ModelProxy:
         listener = listen(*self.address, who="the proxy")
         self.address = (self.address[0], listener.getsockname()[1])
         self._app = App(self._leases.get, self._upstream, self._hosts)
-        started = asyncio.Event()
-        self._server = asyncio.create_task(serve(self._app, listener, started, self._stop))
-        waiting = asyncio.create_task(started.wait())
-        try:
-            await asyncio.wait({self._server, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        self._server = await begin(self._app, listener, self._stop)
         return self
 
     async def __aexit__(self, *exc: object) -> None:

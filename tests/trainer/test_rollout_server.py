@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -25,6 +26,7 @@ from harness.llm.openai_chat import Endpoint, OpenAIChat
 from harness.llm.protocol import CallContext, ContextOverflow, Message, Reply, ToolSchema
 from harness.llm.retry import RetryPolicy
 from trainer.policy.huggingface import HuggingFacePolicy
+from trainer.rollout.lane import Lane
 
 HELLO = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 12, "temperature": 0}
 BASH = ToolSchema(
@@ -273,6 +275,48 @@ def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path:
     assert len(said) == 2
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+DYING = """
+import sys
+from harness.cli.main import main
+from trainer.rollout.engine import Engine
+def fails(self): raise MemoryError("no room")
+Engine._drop_abandoned = fails
+sys.exit(main(["serve", "tiny", "--port", "0"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_server_whose_engine_dies_ends_and_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", DYING], env=environment(), stdout=out, stderr=out)
+    try:
+        url = first_line(log, process)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/chat/completions", json.dumps(HELLO).encode(), 30)
+        with refused.value as error:
+            assert error.code == 503
+        assert process.wait(15) == 1
+    finally:
+        process.kill()
+        process.wait()
+    assert log.read_text().splitlines()[-1] == "error: the policy server has ended: MemoryError: no room"
+
+
+async def test_a_request_that_cannot_be_taken_in_fails_alone(
+    policy: HuggingFacePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Lane, generation: object) -> bool:
+        raise MemoryError("no room")
+
+    async with serving_policy(policy) as served:
+        with monkeypatch.context() as patched:
+            patched.setattr(Lane, "join", fails)
+            status, body = await post(served, "/chat/completions", HELLO)
+        assert (status, body["error"]["message"]) == (500, "the answer could not be sampled: MemoryError: no room")
+        assert (await post(served, "/chat/completions", HELLO))[0] == 200
 
 
 def first_line(log: Path, process: subprocess.Popen[bytes]) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from harness.errors import UsageError
-from harness.loopback import LOOPBACK, listen, told_to_end
-from harness.loopback import serve as serve_app
+from harness.loopback import LOOPBACK, begin, listen, told_to_end
 from trainer.cli import require_packages
 
 if TYPE_CHECKING:
@@ -99,6 +98,9 @@ def serve(
             engine.close()
     finally:
         listener.close()
+    if engine.failure is not None:
+        typer.echo(f"error: the policy server has ended: {engine.failure}", err=True)
+        return 1
     return 0
 
 
@@ -112,10 +114,11 @@ def _forget_garbage() -> None:
 
 async def _serve(app: App, listener: Any, engine: Engine) -> None:
     stop = asyncio.Event()
-    serving = asyncio.create_task(serve_app(app, listener, asyncio.Event(), stop))
+    serving = await begin(app, listener, stop)
     stopping = asyncio.create_task(told_to_end())
+    dying = asyncio.create_task(asyncio.to_thread(engine.wait))
     try:
-        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({serving, stopping, dying}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(engine.close)  # requests under way are told so now, and none waits for the deadline
         stop.set()
         await serving

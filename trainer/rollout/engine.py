@@ -63,6 +63,8 @@ class Engine:
         self._wake = threading.Condition()
         self._owed = 0
         self._closing = False
+        self.failure: str | None = None
+        """What ended it, other than `close`."""
         self._sampled = self._read = self._cached = 0
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
@@ -123,6 +125,10 @@ class Engine:
             "prompt_tokens_cached": self._cached,
         }
 
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
     def close(self) -> None:
         """End; generations that are left end with an error."""
         with self._wake:
@@ -148,6 +154,8 @@ class Engine:
         try:
             while not self._closing:
                 self._turn()
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self.failure = _told(error)
         finally:
             with self._wake:
                 self._closing = True
@@ -178,7 +186,7 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - whatever it is, the next request may go well
             ended = lane.clear()
             for each in ended:
-                each.fail(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+                each.fail(_told(error))
         for each in ended:
             self._end(each)
 
@@ -196,7 +204,13 @@ class Engine:
         later: list[Generation] = []
         while self._waiting and room > 0:
             generation = self._waiting.popleft()
-            if lane.join(generation):
+            try:
+                joined = lane.join(generation)
+            except Exception as error:  # noqa: BLE001 - as in `_step`: only this one is lost
+                generation.fail(_told(error))
+                self._end(generation)
+                continue
+            if joined:
                 room -= 1
             else:
                 later.append(generation)
@@ -221,3 +235,7 @@ class Engine:
             self._waiting.extendleft(reversed(going_on))
         self._lanes = [old for old in self._lanes if old.running] + [lane]
         return time.perf_counter() - began
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
