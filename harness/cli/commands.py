@@ -51,7 +51,7 @@ BUILT_IN: dict[str, CommandRow] = {
     "behaviour": CommandRow("harness.cli.behaviour:behaviour", "Show what a job's agents did, in numbers.", INSPECT),
     "langsmith": CommandRow("harness.cli.langsmith:app", "Push jobs to LangSmith, and pull a selection.", INSPECT),
     "proxy": CommandRow("harness.cli.proxy:proxy", "Serve a model to an agent of any dialect, and record it.", MORE),
-    "tasks": CommandRow("harness.cli.tasks:app", "List, show, start and check tasks.", INSPECT),
+    "tasks": CommandRow("harness.cli.tasks:app", "List, show and check tasks, and begin a new one.", INSPECT),
     "sandboxes": CommandRow("harness.cli.sandboxes:app", "List live sandboxes, and end those left behind.", INSPECT),
     "doctor": CommandRow("harness.cli.doctor:doctor", "Which sandboxes work here, and how to fix the others.", INSPECT),
 }

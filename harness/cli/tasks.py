@@ -13,7 +13,7 @@ from harness.cli.tasks_check import check
 if TYPE_CHECKING:
     from harness.task.model import BrokenTask, Limit, Step, Task
 
-app = typer.Typer(help="List, show, start and check tasks.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="List, show and check tasks, and begin a new one.", no_args_is_help=True, add_completion=False)
 
 app.command("check")(check)
 
