@@ -18,6 +18,7 @@ from harness.failures import Outcome
 from harness.job.config import load_job
 from harness.job.progress import See, load_summary
 from harness.job.summary import Finished, JobSummary
+from harness.store.index.folders import require_job
 from harness.store.layout import JobPaths
 
 
@@ -127,9 +128,7 @@ def read_job(folder: Path, see: See | None = None) -> tuple[Run, JobSummary]:
 
     Raises UsageError where it holds no trials. With `see`, a job of which no trial has ended yet is welcome.
     """
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a job's folder")
-    paths = JobPaths(folder)
+    paths = require_job(folder)
     planned = planned_of(paths)
     summary, findings = load_summary(paths, see, empty=see is not None)
     if not (summary.last or findings or summary.n_total or planned):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from harness.errors import UsageError
 from trainer.monitor.command import diagnose
+from trainer.packages import require_packages
 from trainer.report.command import report
 from trainer.settings import SET_HELP, tables_in, tables_of
 
@@ -21,18 +21,13 @@ if TYPE_CHECKING:
     from trainer.measure import Metrics
     from trainer.monitor.monitor import Observation
 
-_MISSING = (
-    "{1} needs {0}: pip install 'harness-rl[{2}]' "
-    "(without a GPU, first: pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu)"
-)
-
 
 def train(
     export: Annotated[Path, typer.Argument(metavar="DIR", help="An export made by harness export --to-rl.")],
     model: Annotated[
         str, typer.Option(help="A folder (or a name) that transformers loads, or tiny for a fresh small one.")
     ],
-    algo: Annotated[str | None, typer.Option(help="The objective: cispo, grpo, dapo, gspo, sft, ...")] = None,
+    algo: Annotated[str | None, typer.Option(help="The objective: cispo (default), grpo, dapo, gspo, sft, ...")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The run's folder. Default: trained/ and the export's name.")
     ] = None,
@@ -48,7 +43,10 @@ def train(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
 ) -> int:
-    """Train a model on exported trajectories."""
+    """Train a model on exported trajectories.
+
+    Exit codes: 0 all steps done, 1 halted by the monitor or a breaker, 2 the request cannot be.
+    """
     asked = {name: value for name, value in (("algo", algo), ("steps", steps), ("seed", seed)) if value is not None}
     tables = {**tables_of({} if config is None else tables_in(config), settings or []), **asked}
     if auto_remedy:
@@ -100,15 +98,6 @@ app.command(
 )(train)
 app.command("report")(report)
 app.command("diagnose")(diagnose)
-
-
-def require_packages(who: str, extras: str, *names: str) -> None:
-    """Raise UsageError where what `who` needs is not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise UsageError(_MISSING.format(", ".join(missing), who, extras))
 
 
 def _report(outcome: Outcome, target: Path) -> int:

@@ -32,14 +32,11 @@ def summary(
 
     from evals.categories import load_categories
     from evals.scorecard import document, scorecard
-    from harness.errors import UsageError
     from harness.job.progress import load_summary
-    from harness.store.layout import JobPaths
+    from harness.store.index.folders import require_job
 
     known = load_categories(categories)
-    if not job.is_dir():
-        raise UsageError(f"{job} is not a job's folder")
-    numbers, findings = load_summary(JobPaths(job))
+    numbers, findings = load_summary(require_job(job))
     card = scorecard(numbers, by, known, ci=ci, min_coverage=min_coverage)
     if as_json:
         typer.echo(json.dumps(document(card, str(job), findings), allow_nan=False))

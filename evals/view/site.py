@@ -19,7 +19,6 @@ from evals.view.figures import Figures
 from evals.view.index import LiveIndex
 from evals.view.numbers import Numbers
 from evals.view.training import Training
-from harness.errors import UsageError
 from harness.store.layout import JobPaths, folders_in
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Site:
 
     def _make_ready(self) -> None:
         """Have the numbers of the latest job at hand before they are asked for."""
-        with suppress(OSError, UsageError):  # whoever asks for it is told
+        with suppress(Exception):  # whoever asks for it is told
             jobs = folders_in(self.folder)
             if jobs:
                 self.numbers.job(max(jobs, key=lambda name: (self.folder / name).stat().st_mtime))

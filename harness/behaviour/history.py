@@ -9,7 +9,7 @@ from harness.behaviour.shell import unwrapped
 from harness.behaviour.shell_syntax import Script
 
 _EVERYWHERE = frozenset({"--all", "--branches", "--tags", "--remotes", "--reflog", "--walk-reflogs", "-g", "--glob"})
-_COMMIT = re.compile(r"\^?[0-9a-f]{7,40}\b")
+_COMMIT = re.compile(r"\^?[0-9a-f]{7,40}(?:[~^:.].*)?")
 _OF_A_COMMIT = frozenset({"show", "checkout", "switch", "cherry-pick", "cat-file", "diff", "restore", "reset"})
 _WALKS = frozenset({"log", "rev-list", "shortlog", "grep"})
 _ALWAYS = frozenset({"reflog", "fsck", "fetch", "pull"})
@@ -35,4 +35,4 @@ def _reads(words: Sequence[str]) -> bool:
         return True
     if name in _WALKS and any(word.partition("=")[0] in _EVERYWHERE for word in arguments):
         return True
-    return name in _OF_A_COMMIT and any(_COMMIT.match(word) for word in arguments)
+    return name in _OF_A_COMMIT and any(_COMMIT.fullmatch(word) for word in arguments)

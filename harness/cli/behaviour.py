@@ -43,11 +43,9 @@ def behaviour(
     """
     from harness.behaviour.totals import measures
     from harness.job.behaviour import observed_trials
-    from harness.store.layout import JobPaths
+    from harness.store.index.folders import require_job
 
-    if not job.is_dir():
-        raise UsageError(f"{job} is not a job's folder")
-    trials, findings = observed_trials(JobPaths(job))
+    trials, findings = observed_trials(require_job(job))
     if not trials:
         raise UsageError(f"{job} holds no trials" + (f" that can be read ({findings[0]})" if findings else ""))
     groups = {name: measures(observed) for name, observed in _groups(trials, by).items()}

@@ -28,6 +28,7 @@ OWN_DISTRIBUTION = "harness-rl"
 EVALUATE = "Evaluate"
 INSPECT = "Inspect"
 JUDGE = "Judge"
+TRAIN = "Train"
 MORE = "More"
 
 
@@ -67,7 +68,9 @@ def command_rows() -> dict[str, CommandRow]:
 
 
 def _panel(point: EntryPoint) -> str:
-    return JUDGE if point.dist is not None and point.dist.name == OWN_DISTRIBUTION else MORE
+    if point.dist is None or point.dist.name != OWN_DISTRIBUTION:
+        return MORE
+    return TRAIN if point.value.startswith("trainer.") else JUDGE
 
 
 def _summary(module: str) -> str:

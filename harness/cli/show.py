@@ -58,9 +58,9 @@ def _show_job(path: Path, console: Console, as_json: bool) -> None:
     from harness.cli.display import end_table
     from harness.cli.text import plain
     from harness.job.progress import load_summary, summary_document
-    from harness.store.layout import JobPaths
+    from harness.store.index.folders import require_job
 
-    summary, findings = load_summary(JobPaths(path))
+    summary, findings = load_summary(require_job(path))
     if as_json:
         console.print_json(json.dumps({"job": str(path), **summary_document(summary), "findings": findings}))
         return

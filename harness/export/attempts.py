@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.records import TrialResult
 from harness.store.files import read_table
-from harness.store.index.folders import is_trial
+from harness.store.index.folders import is_trial, require_job
 from harness.store.layout import JobPaths, TrialPaths
 from harness.store.reader import group_of, load_result, read_results
 
@@ -101,6 +101,7 @@ def open_jobs(folders: Sequence[Path]) -> list[Job]:
 
 
 def _job(root: Path, *, unique: bool, chosen: set[str] | None) -> Job:
+    require_job(root)
     resolved = root.resolve()
     config, result, lock = (read_table(root / f"{name}.json") for name in ("config", "result", "lock"))
     planned = result.get("n_total_trials")

@@ -12,12 +12,11 @@ from typing import Any
 from harness.agents.history import FOUND
 from harness.failures import Outcome
 from harness.job.config import JobConfig
-from harness.job.runner import run_job
+from harness.job.runner import run_job, tasks_of
 from harness.records import TrialResult
 from harness.store.files import read_json
 from harness.store.layout import JobPaths
 from harness.store.reader import read_results
-from harness.task.dataset import load_dataset
 from harness.task.model import BrokenTask
 
 _HISTORY = "harness.agents.history:HistoryAgent"
@@ -49,20 +48,13 @@ async def check_tasks(
 
     The jobs are kept in `folder`. `job` are fields of JobConfig: the dataset, the backend. Raises UsageError.
     """
+    tasks = tasks_of(JobConfig(**job))
     trials: dict[str, dict[str, list[TrialResult]]] = {}
     for title, agent, attempts in (("oracle", "oracle", repeat), ("nop", "nop", repeat), ("history", _HISTORY, 1)):
         progress(f"{title}: {attempts} of each task")
         paths = JobPaths(folder / title)
         await run_job(JobConfig(agent=agent, n_attempts=attempts, **job), paths)
         trials[title] = _by_task(paths)
-    config = JobConfig(**job)
-    tasks = load_dataset(
-        config.dataset,
-        include=config.include,
-        exclude=config.exclude,
-        categories=config.categories,
-        n=config.n_tasks,
-    )
     checks = []
     for task in tasks:
         if isinstance(task, BrokenTask):

@@ -209,9 +209,9 @@ def _decided(
     return recorded_decision(paths) or early.decision
 
 
-def prepare(config: JobConfig, job_id: str) -> Prepared:
-    """Find the tasks and make the agent. Raises UsageError for what is not there."""
-    tasks = load_dataset(
+def tasks_of(config: JobConfig) -> list[Task | BrokenTask]:
+    """The tasks that a job is asked for. Raises UsageError where there are none."""
+    return load_dataset(
         config.dataset,
         include=config.include,
         exclude=config.exclude,
@@ -219,6 +219,11 @@ def prepare(config: JobConfig, job_id: str) -> Prepared:
         n=config.n_tasks,
         seed=config.seed if config.shuffle else None,
     )
+
+
+def prepare(config: JobConfig, job_id: str) -> Prepared:
+    """Find the tasks and make the agent. Raises UsageError for what is not there."""
+    tasks = tasks_of(config)
     if config.sequential is not None:
         tasks = in_random_order(tasks, config.seed)
     config_path = Path(config.config_file) if config.config_file else None

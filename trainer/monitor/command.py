@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.errors import UsageError
+from trainer.packages import require_packages
 from trainer.settings import SET_HELP, tables_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def diagnose(
     settings: Annotated[list[str] | None, typer.Option("--set", help=SET_HELP)] = None,
 ) -> int:
     """Read a run's log again, and tell how its invariants stand and what is wrong; exit 1 where something is."""
+    require_packages("the diagnosis", "train", "torch")
     from rich.console import Console
 
     from trainer.monitor.invariants import Level

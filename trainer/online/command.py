@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trainer.cli import require_packages
+from trainer.packages import require_packages
 from trainer.settings import tables_of
 
 if TYPE_CHECKING:

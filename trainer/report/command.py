@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from trainer.packages import require_packages
+
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="A run's folder, as harness train wrote it.")],
@@ -15,6 +17,7 @@ def report(
     ] = None,
 ) -> None:
     """Draw a run as one HTML page: curves, invariants, what was found and done, filters, settings."""
+    require_packages("the report", "report", "jinja2")
     from trainer.report.page import write_page
     from trainer.report.run import open_run
 

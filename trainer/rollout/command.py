@@ -11,7 +11,7 @@ import typer
 
 from harness.errors import UsageError
 from harness.loopback import LOOPBACK, begin, listen, told_to_end
-from trainer.cli import require_packages
+from trainer.packages import require_packages
 
 if TYPE_CHECKING:
     from trainer.rollout.engine import Engine

@@ -44,6 +44,17 @@ def is_trial(folder: Path) -> bool:
     return "trial_name" in document if document else (folder / "trial.log").is_file()
 
 
+def require_job(folder: Path) -> JobPaths:
+    """The job that a folder is. Raises UsageError for none, and for one that holds jobs."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a job's folder")
+    if not is_job(folder):
+        jobs = [name for name in folders_in(folder) if is_job(folder / name)]
+        if jobs:
+            raise UsageError(f"{folder} holds jobs, and is none; name one, e.g. {folder / jobs[-1]}")
+    return JobPaths(folder)
+
+
 def jobs_in(folders: list[Path]) -> list[JobPaths]:
     """The jobs that these folders are, or hold. Raises UsageError for one that is neither."""
     found: dict[Path, JobPaths] = {}
