@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from backends.errors import SandboxStartError
+from backends.errors import SandboxError, SandboxStartError
 from backends.local.spawn import spawn
 from backends.local.waiting import readable, ready
 
 _INFO_FD = 3
 _MESSAGE_BYTES = 4096
-
 _POLL_SEC = 0.002
+_END_SEC = 10.0
 
 
 class Init:
@@ -38,16 +38,26 @@ class Init:
         """Kill the namespace and wait until everything in it is gone. Idempotent.
 
         It is gone only when all that died in it are reaped; commands are by whoever awaits them, on this event loop.
+        Raises SandboxError if it is not within _END_SEC; nobody waits for it any more then.
         """
         if self._killed:
             return
         self._killed = True
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        while os.waitpid(self._starter, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222 - it does not block
-            await asyncio.sleep(_POLL_SEC)
-        os.close(self.pidfd)
-        os.close(self._lifeline)
+        try:
+            async with asyncio.timeout(_END_SEC):
+                while os.waitpid(self._starter, os.WNOHANG) == (0, 0):  # noqa: ASYNC110, ASYNC222 - it does not block
+                    await asyncio.sleep(_POLL_SEC)
+        except TimeoutError:
+            os.kill(self._starter, signal.SIGKILL)
+            os.waitpid(self._starter, 0)  # noqa: ASYNC222 - it was killed
+            raise SandboxError(
+                f"a killed namespace has not ended within {_END_SEC:g} s", backend="local", operation="stop"
+            ) from None
+        finally:
+            os.close(self.pidfd)
+            os.close(self._lifeline)
 
 
 async def start_init(argv_for: Callable[[int], list[str]]) -> Init:

@@ -28,6 +28,7 @@ from backends.spec import DEFAULT_MAX_OUTPUT, ExecuteResponse, NetworkMode, Sand
 
 _TRANSFER_TIMEOUT_SEC = 600.0
 _KILL_TIMEOUT_SEC = 30.0
+_KILL_ROUNDS = 5
 _DEFAULT_PROCESSES = 1024
 _DEFAULT_FILE_MB = 10 * 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,9 +43,9 @@ living() {
   [ $count -gt 3 ]
 }
 n=0
-while living && [ $n -lt 500 ]; do n=$((n + 1)); sleep 0.01; done
+while living; do [ $n -lt 500 ] || exit 1; n=$((n + 1)); sleep 0.01; done
 """
-"""Kills all, and waits until none but the first process, its reader and this shell lives."""
+"""Kills all, and waits until none but the first process, its reader and this shell lives; 1 if some still do."""
 
 
 class LocalSandbox(ShellFiles):
@@ -188,15 +189,8 @@ class LocalSandbox(ShellFiles):
         self._check_alive("kill_processes")
         try:
             await asyncio.to_thread(self._end_commands)
-        except NotStarted as error:
+        finally:
             self._check_alive("kill_processes")
-            raise SandboxError(
-                f"its processes could not be ended: {error}",
-                backend="local",
-                operation="kill_processes",
-                sandbox_id=self.id,
-            ) from error
-        self._check_alive("kill_processes")
 
     async def is_alive(self) -> bool:
         return self._alive()
@@ -221,11 +215,13 @@ class LocalSandbox(ShellFiles):
 
     async def _stop(self) -> None:
         self._end.cancel()
-        if self._init is not None:
-            await self._init.kill()
-        self._leftovers.close()
-        await asyncio.to_thread(destroy, self._home)
-        self._forget(self.id)
+        try:
+            if self._init is not None:
+                await self._init.kill()
+        finally:
+            self._leftovers.close()
+            await asyncio.to_thread(destroy, self._home)
+            self._forget(self.id)
 
     def _alive(self) -> bool:
         return self._stopping is None and (self._init is None or self._init.alive())
@@ -247,21 +243,36 @@ class LocalSandbox(ShellFiles):
 
     def _kill_all(self) -> None:
         """The same, for a command that is ended anyway, in a sandbox that may be gone."""
-        with suppress(NotStarted):
+        with suppress(SandboxError):
             self._end_commands()
 
     def _end_commands(self) -> None:
         """Kill every process of every command at once: in a namespace even a fork bomb cannot outrun this.
 
-        Raises NotStarted if what kills them could not start: then they may live.
+        Raises SandboxError if they may live on.
         """
-        if self._isolation is Isolation.NONE:
-            kill_tagged(self._home.first_tag, self._home.end_tag)
-        else:
-            restore(self._home)  # or nothing of ours could be started
-            entry = self._entry(self._home.first_tag, self._own_limits)
-            run_blocking(entry, _KILL_ALL, timeout=_KILL_TIMEOUT_SEC)
+        try:
+            ended = self._isolation is not Isolation.NONE and self._ended_inside()
+        except NotStarted as error:
+            raise self._not_ended(str(error)) from error
+        # Who kills whatever comes in cannot reach us out here.
+        if not ended and not any(kill_tagged(self._home.first_tag, self._home.end_tag) for _ in range(_KILL_ROUNDS)):
+            raise self._not_ended("some live on")
+        if self._isolation is not Isolation.NONE:
             restore(self._home)  # and now there is nobody left to undo it
+
+    def _ended_inside(self) -> bool:
+        restore(self._home)  # or nothing of ours could be started
+        entry = self._entry(self._home.first_tag, self._own_limits)
+        return run_blocking(entry, _KILL_ALL, timeout=_KILL_TIMEOUT_SEC) == 0
+
+    def _not_ended(self, why: str) -> SandboxError:
+        return SandboxError(
+            f"its processes could not be ended: {why}",
+            backend="local",
+            operation="kill_processes",
+            sandbox_id=self.id,
+        )
 
     async def _run(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator
@@ -23,9 +24,12 @@ from backends import (
     SandboxUnavailable,
     create_provider,
 )
-from backends.local import home, process
-from backends.local.entry import Entry, NotStarted
+from backends.local import home, init, process
+from backends.local.entry import DOORMAN, Entry, NotStarted, answered
 from backends.local.namespaces import Limits
+from backends.local.provider import LocalProvider
+from backends.local.sandbox import LocalSandbox
+from backends.local.spawn import CLEAN_ENV
 from backends.local.streams import Leftovers
 
 
@@ -195,3 +199,39 @@ async def test_processes_that_may_live_on_are_not_said_to_be_ended(
         await sandbox.kill_processes()
     finally:
         await sandbox.stop()
+
+
+async def test_who_kills_whatever_comes_in_ends_with_kill_processes(folder: Path) -> None:
+    sandbox = await create_provider("local").start(SandboxSpec(build_dir=folder))
+    try:
+        await sandbox.execute("exec setsid perl -e 'fork and exit; while (1) { kill 9, -1 }'", timeout=10)
+        await sandbox.kill_processes()
+        assert (await sandbox.execute("echo at peace", timeout=10)).output == "at peace"
+    finally:
+        await sandbox.stop()
+
+
+async def test_a_sandbox_whose_command_nobody_awaits_is_given_up_and_its_folder_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(init, "_END_SEC", 0.3)
+    sandbox = await LocalProvider().start(SandboxSpec(build_dir=folder))
+    assert isinstance(sandbox, LocalSandbox)
+    place = sandbox._home.folder
+    pid = command_of(sandbox, "sleep 1000")
+    try:
+        with pytest.raises(SandboxError, match="has not ended"):
+            await asyncio.wait_for(sandbox.stop(), 20)
+        assert not place.exists()
+    finally:
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def command_of(sandbox: LocalSandbox, script: str) -> int:
+    """A command that its starter has to reap, as a harness whose event loop is held up does not."""
+    with tempfile.TemporaryFile() as text, Path(os.devnull).open("r+b") as null:
+        text.write(f"{script}\n".encode())
+        text.seek(0)
+        entry = sandbox._entry(sandbox._home.first_tag + 1000, sandbox._limits)
+        fds = [null.fileno()] * 3
+        return answered(DOORMAN.ask(entry, CLEAN_ENV, *fds, text.fileno()), within=10)
