@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
 from harness.errors import UsageError, first_line
 from harness.export.chat import Said, messages_of, trajectories
 from harness.export.spelled import Cutter, encode_cut
+from harness.export.template import for_template
 from harness.records import TrialResult
 from harness.store.layout import TrialPaths
 from harness.store.rollout import SampledCall
@@ -81,7 +81,7 @@ def _call(
 ) -> SampledCall | None:
     def render(n_messages: int, *, ask: bool) -> str:
         return _render(
-            [cutter.cut(_for_template(each.message), each.message.get("role")) for each in said[:n_messages]],
+            [cutter.cut(for_template(each.message), each.message.get("role")) for each in said[:n_messages]],
             cutter.cut(tools),
             tokenizer,
             ask=ask,
@@ -113,17 +113,6 @@ def _render(
     except Exception as error:  # a template is a program of its author's: whatever it raises, it refuses this chat
         raise UsageError(f"--retokenize {tokenizer.name_or_path}: its chat template refuses: {error}") from error
     return str(text)
-
-
-def _for_template(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Chat templates want a call's arguments parsed."""
-    if "tool_calls" not in message:
-        return dict(message)
-    calls = [
-        {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
-        for call in message["tool_calls"]
-    ]
-    return {**message, "tool_calls": calls}
 
 
 def fingerprint_of(tokenizer: Tokenizer) -> str:

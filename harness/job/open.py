@@ -23,6 +23,7 @@ from harness.job.runner import (
     Book,
     JobOutcome,
     Prepared,
+    close_parts,
     concurrency_of,
     context_of,
     create_folder,
@@ -171,10 +172,6 @@ async def _opened(
         book.save(durable=True)
         yield OpenJob(prepared, context, book)
     finally:
-        await prepared.agent.close()
-        if prepared.user_model is not None:
-            await prepared.user_model.close()
-        log.close()
-        context.scratch.remove()
+        await close_parts(prepared, context, log)
         with suppress(OSError):
             book.save(durable=True, finished_at=now())

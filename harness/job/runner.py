@@ -390,11 +390,7 @@ async def _run(
         outcome.disk_full = True
         outcome.findings.append(f"the record could not be written: {error.strerror}; what is missing is still owed")
     finally:
-        await prepared.agent.close()
-        if prepared.user_model is not None:
-            await prepared.user_model.close()
-        log.close()
-        context.scratch.remove()
+        await close_parts(prepared, context, log)
         outcome.seconds = loop.time() - started
         outcome.stopped = scheduler.stopping
         outcome.disk_full |= any(finished.tag == HOST_DISK_FULL.tag for finished in summary.last.values())
@@ -423,6 +419,15 @@ def context_of(
         policy_version=config.policy_version,
         speaker=_speaker(prepared.user_model, config.seed),
     )
+
+
+async def close_parts(prepared: Prepared, context: TrialContext, log: TrialLog) -> None:
+    """Close what all trials of a job shared, once none runs any more."""
+    await prepared.agent.close()
+    if prepared.user_model is not None:
+        await prepared.user_model.close()
+    log.close()
+    context.scratch.remove()
 
 
 class Book:

@@ -53,6 +53,18 @@ async def test_a_server_that_does_not_start_is_told_in_its_own_words(tmp_path: P
             pass
 
 
+async def test_a_server_that_cannot_be_started_again_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    save_tiny(tmp_path / "0", width=16, heads=2)
+    log = tmp_path / "log"
+    async with policy_server(ServeConfig(), "policy", log, 0, tmp_path / "0") as server:
+        log.unlink()
+        log.mkdir()
+        _kill(server)
+        with pytest.raises(ServerDied, match=r"does not start: .*Is a directory"):
+            async with asyncio.timeout(60):
+                await server.publish(1, tmp_path / "0")
+
+
 def _kill(server: PolicyServer) -> None:
     assert server._process is not None
     os.kill(server._process.pid, signal.SIGKILL)

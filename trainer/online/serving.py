@@ -108,16 +108,19 @@ class PolicyServer:
         version, weights = self._newest
         port = self.url.rpartition(":")[2].partition("/")[0] or "0"
         options = ["--port", port, "--name", self._name, "--policy-version", str(version), *self._config.options()]
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", _MAIN, str(weights), *options),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), KEY_VARIABLE: self._key},
-                start_new_session=True,  # Ctrl-C is the loop's to handle
-                preexec_fn=_die_with_parent,
-            )
+        try:
+            with self._log.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-c", _MAIN, str(weights), *options),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), KEY_VARIABLE: self._key},
+                    start_new_session=True,  # Ctrl-C is the loop's to handle
+                    preexec_fn=_die_with_parent,
+                )
+        except OSError as error:
+            raise ServerDied(f"the policy server does not start: {error}") from error
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), _START_SEC)

@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.export.spelled import Cutter, encode_cut
+from harness.export.template import for_template, parsed_arguments
 from trainer.policy.tiny import CALL
 
 Json = Mapping[str, Any]
@@ -60,7 +61,7 @@ class Dialect:
         """The conversation as text for `encode`, up to where the model answers if `answer`. Raises Unwritable."""
         try:
             written = self._tokenizer.apply_chat_template(
-                [self._cutter.cut(_for_template(each), each.get("role")) for each in messages],
+                [self._cutter.cut(for_template(each), each.get("role")) for each in messages],
                 tools=self._cutter.cut(list(tools)) or None,
                 tokenize=False,
                 add_generation_prompt=answer,
@@ -100,33 +101,6 @@ class Dialect:
         return (content, calls) if all(_NAME.fullmatch(call.name) for call in calls) else (text, [])
 
 
-def _for_template(message: Json) -> dict[str, Any]:
-    """Templates expect text for content, and arguments as the object that they are."""
-    told = dict(message)
-    content = told.get("content")
-    if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
-    told["content"] = content or ""
-    if told.get("tool_calls"):
-        told["tool_calls"] = [
-            {**call, "function": {**call["function"], "arguments": _object(call["function"].get("arguments"))}}
-            for call in told["tool_calls"]
-        ]
-    else:
-        told.pop("tool_calls", None)
-    return told
-
-
-def _object(arguments: object) -> object:
-    if not isinstance(arguments, str):
-        return arguments or {}
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    return parsed if isinstance(parsed, dict) else arguments
-
-
 def _parse_hermes(text: str) -> tuple[str, list[Call]]:
     calls: list[Call] = []
     for match in _HERMES_CALL.finditer(text):
@@ -148,7 +122,7 @@ def _parse_lines(text: str, tools: Sequence[Json]) -> tuple[str, list[Call]]:
     calls: list[Call] = []
     for part in parts:
         name, _, given = part.partition(" ")
-        calls.append(Call(name, given if isinstance(_object(given), dict) else _single(name, given, tools)))
+        calls.append(Call(name, given if isinstance(parsed_arguments(given), dict) else _single(name, given, tools)))
     return content, calls
 
 
