@@ -67,7 +67,8 @@ class PolicyServer:
             except UpdateFailed as error:
                 if not await _ended(process):
                     raise ServerDied(f"the policy server took no new weights: {error}") from error
-                self._up.clear()  # it is started again, with these weights
+                if self._process is process and self._trouble is None:
+                    self._up.clear()  # it is started again, with these weights
 
     async def start(self, version: int, weights: Path) -> None:
         """Raises ServerDied where it does not come up."""
